@@ -1,0 +1,32 @@
+"""Memory that agents sign and repositories carry.
+
+The public face. Names load on first use, so that importing the package costs nothing:
+
+* `verify_memory(payload, signature)`: the verified memory, from bytes alone.
+* `open_repository(path)`: the service over one repository.
+* `HnError`: every refusal, with `.code`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hn_memory._version import __version__
+
+if TYPE_CHECKING:
+    from hn_memory.errors import HnError
+
+__all__ = ["HnError", "__version__"]
+
+_HOMES = {
+    "HnError": "hn_memory.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)

@@ -1,0 +1,1 @@
+"""The only room that touches Git, the file system and the clock."""

@@ -1,0 +1,213 @@
+"""What the rest of the project may ask of a Git repository, whichever library answers.
+
+Two backends serve this interface, and one contract suite holds both to it:
+
+* `process.ProcessRepository`: Git itself, through one long-lived `git cat-file` and short plumbing commands.
+  It opens everything Git opens (SHA-256, reftable, promisor remotes) and starts in milliseconds.
+* `libgit.LibgitRepository`: libgit2. The fast path of a process that reads or appends many times.
+
+Object IDs are full lower-case hexadecimal strings of the repository's own length (40 or 64). Replace refs
+and grafts are never followed. Nothing here reads or writes the files of refs by hand.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+ObjectFormat = Literal["sha1", "sha256"]
+ObjectType = Literal["blob", "tree", "commit", "tag"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """One ref. `target` is the object ID it holds; a symbolic ref has `symbolic` (a ref name) instead."""
+
+    name: str
+    target: str | None
+    symbolic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """The header of an object: its type and its size in bytes, known without reading the content."""
+
+    type: ObjectType
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """One entry of a tree. `mode` is the octal text Git prints (`100644`, `040000`, `120000`, `160000`)."""
+
+    mode: str
+    name: bytes
+    oid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefUpdate:
+    """One compare-and-swap of a ref: from `old` (None: the ref must not exist) to `new` (None: delete it)."""
+
+    name: str
+    new: str | None
+    old: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a repository lives. All paths are absolute; `work_tree` is None in a bare repository.
+
+    `objects` is the directory of the main object store. `prefix` is the caller's directory relative to the
+    work tree in `/`-separated form without a trailing slash (`""` at the root or outside the work tree).
+    """
+
+    git_dir: Path
+    common_dir: Path
+    work_tree: Path | None
+    objects: Path
+    object_format: ObjectFormat
+    ref_format: str
+    shallow: bool
+    promisor: bool
+    prefix: str
+
+
+class Repository(ABC):
+    """An open repository. Methods raise `HnError`; the codes are named at each method."""
+
+    layout: Layout
+    backend: Literal["git", "libgit2", "fake"]
+
+    @property
+    def oid_length(self) -> int:
+        """Hexadecimal digits of an object ID here: 40 or 64."""
+        return 40 if self.layout.object_format == "sha1" else 64
+
+    @abstractmethod
+    def close(self) -> None:
+        """End helper processes and release handles. Safe to call twice."""
+
+    def __enter__(self) -> Repository:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- refs ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def refs(self, *prefixes: str) -> list[Ref]:
+        """All refs at or below the given prefixes (`refs/hn/memory/`), each once, sorted by name (bytes).
+
+        Symbolic refs are reported, not followed. Ref names that are not UTF-8 use `surrogateescape`.
+        """
+
+    @abstractmethod
+    def ref(self, name: str) -> Ref | None:
+        """One ref by its full name, or None."""
+
+    @abstractmethod
+    def update_refs(self, updates: Sequence[RefUpdate], message: str) -> None:
+        """Move refs in one transaction, each against the value read before; write reflogs with `message`.
+
+        No hook runs. A ref is never moved through a symbolic ref.
+
+        Raises:
+            ConflictError `ref-moved`: a ref does not hold its `old` value (nothing was moved).
+            ConflictError `ref-locked`: another writer holds the lock of a ref.
+            HnError `ref-write-failed`: the store refused (read-only, full, ...); names the directory.
+        """
+
+    # -- revisions ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def resolve_commit(self, revision: str) -> str:
+        """The commit that a revision (`HEAD`, `main~2`, an abbreviation) names, tags peeled.
+
+        Raises:
+            NotFoundError `revision-unknown`: nothing, or something that is no commit, has that name.
+        """
+
+    @abstractmethod
+    def config(self, name: str) -> str | None:
+        """The effective (last) value of one Git setting as text, or None."""
+
+    # -- objects ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def info(self, oids: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        """Headers of those objects that exist here, asked of the store now and without fetching.
+
+        An ID of the wrong length for the repository, or of any other form, does not exist.
+        """
+
+    @abstractmethod
+    def read(self, oids: Iterable[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
+        """Contents (ID, type, bytes) of those objects that exist, in the order asked, streamed.
+
+        In a repository with a promisor remote Git may fetch an absent object here, unless
+        `GIT_NO_LAZY_FETCH` is set. Absent objects are left out.
+        """
+
+    @abstractmethod
+    def entries(self, commit: str, paths: Sequence[str]) -> dict[str, TreeEntry | None]:
+        """What each `/`-separated path is in the tree of a commit; None where it is absent.
+
+        Asked without fetching. A path through a file or a missing directory is absent. `".."`, `"."`, an
+        empty component or an empty path is absent too. The ID of the entry need not exist.
+
+        Raises:
+            NotFoundError `object-missing`: the commit or one of the trees on the way is not here.
+        """
+
+    @abstractmethod
+    def ancestry(self, commit: str, anchors: Iterable[str]) -> dict[str, bool | str]:
+        """For each existing commit in `anchors`: is it `commit` itself or an ancestor of it?
+
+        True or False where the objects here decide it; otherwise the ID of the first commit (smallest ID
+        among the boundary) that is missing on the way, as in a shallow clone. A shallow boundary commit's
+        recorded parents count as missing commits. Replace refs and grafts are not followed.
+        """
+
+    @abstractmethod
+    def parents(self, tip: str, stop: str | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Walk first parents from `tip` down to, not including, `stop`: (commit, tree, parents), newest first.
+
+        Raises:
+            NotFoundError `object-missing`: a commit on the way is not here, or is no commit.
+        """
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def write_objects(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
+        """Store objects and answer their IDs, in order. Writing one that exists is no error.
+
+        Raises:
+            HnError `object-write-failed`: the store refused; names the directory.
+        """
+
+
+def parse_tree(data: bytes, oid_length: int) -> list[TreeEntry]:
+    """Entries of a raw tree object in stored order.
+
+    Raises:
+        ValueError: the bytes are no tree of IDs of `oid_length` hexadecimal digits.
+    """
+    entries: list[TreeEntry] = []
+    raw = oid_length // 2
+    at = 0
+    while at < len(data):
+        space = data.index(b" ", at)
+        nul = data.index(b"\0", space)
+        end = nul + 1 + raw
+        if end > len(data):
+            raise ValueError("tree entry is cut short")
+        mode = data[at:space].decode("ascii").rjust(6, "0")
+        entries.append(TreeEntry(mode, data[space + 1 : nul], data[nul + 1 : end].hex()))
+        at = end
+    return entries
