@@ -15,11 +15,30 @@ from hn_memory._version import __version__
 
 if TYPE_CHECKING:
     from hn_memory.errors import HnError
+    from hn_memory.protocol.memory import VerifiedMemory, verify_memory
+    from hn_memory.protocol.query import Request
+    from hn_memory.service.service import Service, open_repository
+    from hn_memory.service.write import RecordArguments
 
-__all__ = ["HnError", "__version__"]
+__all__ = [
+    "HnError",
+    "RecordArguments",
+    "Request",
+    "Service",
+    "VerifiedMemory",
+    "__version__",
+    "open_repository",
+    "verify_memory",
+]
 
 _HOMES = {
     "HnError": "hn_memory.errors",
+    "RecordArguments": "hn_memory.service.write",
+    "Request": "hn_memory.protocol.query",
+    "Service": "hn_memory.service.service",
+    "VerifiedMemory": "hn_memory.protocol.memory",
+    "open_repository": "hn_memory.service.service",
+    "verify_memory": "hn_memory.protocol.memory",
 }
 
 

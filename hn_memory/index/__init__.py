@@ -1,0 +1,1 @@
+"""What is derived and can be thrown away at any moment."""

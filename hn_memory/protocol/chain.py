@@ -1,0 +1,129 @@
+"""Verification of one stream as a pure state machine (sections 2 and 4).
+
+The rules, applied to each commit from the first to the tip:
+
+1. The tree holds exactly two entries, `memory.json` and `signature`, both blobs of mode `100644`.
+2. `memory.json` has at most 524,288 bytes and `signature` at most 128.
+3. The bytes are a canonical envelope that keeps every rule of its own, and the signature holds.
+4. Owner and stream are those of the ref.
+5. Sequences run 1..n without gap or repetition.
+6. The first commit has no parent; every later one has exactly one, the commit verified just before it.
+7. `previous` is the memory ID in that parent.
+
+One bad commit condemns its stream. Message, author, dates and further headers of a commit are not signed
+and are not looked at. The machine does no input or output: it is handed what a commit holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hn_memory.errors import HnError
+from hn_memory.protocol import limits
+from hn_memory.protocol.memory import VerifiedMemory, verify_memory
+from hn_memory.protocol.signing import decode_signature
+
+MEMORY_FILE: Final = "memory.json"
+SIGNATURE_FILE: Final = "signature"
+FILE_MODE: Final = "100644"
+FILE_LIMITS: Final = {MEMORY_FILE: limits.MEMORY_JSON_BYTES, SIGNATURE_FILE: limits.SIGNATURE_BYTES}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEntry:
+    """One entry of a memory commit's tree. `size` and `data` are None where the object is not a blob here."""
+
+    mode: str
+    name: str
+    size: int | None
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCommit:
+    """What a commit holds, as read and before it is trusted."""
+
+    commit: str
+    parents: tuple[str, ...]
+    entries: tuple[StreamEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainHead:
+    """The last verified link of a stream."""
+
+    sequence: int
+    memory_id: str
+    commit: str
+
+
+class StreamChain:
+    """Feeds on commits in order, oldest first, and answers verified memories.
+
+    Args:
+        actor: the owner that the ref names.
+        stream: the stream that the ref names.
+        head: a link verified before, to go on from.
+    """
+
+    __slots__ = ("actor", "head", "stream")
+
+    def __init__(self, actor: str, stream: str, head: ChainHead | None = None) -> None:
+        self.actor = actor
+        self.stream = stream
+        self.head = head
+
+    def accept(self, commit: StreamCommit) -> VerifiedMemory:
+        """Verify the next commit and advance.
+
+        Raises:
+            HnError: the rule that does not hold; the head stays where it was.
+        """
+        memory = verify_memory(*read_files(commit))
+        self.link(commit, memory)
+        return memory
+
+    def link(self, commit: StreamCommit, memory: VerifiedMemory) -> None:
+        """Rules 4 to 7, for a memory whose bytes have been verified already."""
+        envelope = memory.envelope
+        if envelope.actor != self.actor:
+            raise HnError("owner-mismatch", "the envelope's actor is not the owner that the ref names")
+        if envelope.stream != self.stream:
+            raise HnError("stream-mismatch", "the envelope's stream is not the one that the ref names")
+        expected = 1 if self.head is None else self.head.sequence + 1
+        if envelope.sequence != expected:
+            raise HnError("sequence-broken", f"sequence is {envelope.sequence}, expected {expected}")
+        parents = () if self.head is None else (self.head.commit,)
+        if commit.parents != parents:
+            count = len(commit.parents)
+            raise HnError(
+                "parent-mismatch", f"{count} parent{'' if count == 1 else 's'}, not the predecessor alone"
+                if parents else f"{count} parents at sequence 1, where none may be",
+            )  # fmt: skip
+        previous = None if self.head is None else self.head.memory_id
+        if envelope.previous != previous:
+            raise HnError("previous-mismatch", "previous is not the memory ID in the parent commit")
+        self.head = ChainHead(envelope.sequence, memory.id, commit.commit)
+
+
+def read_files(commit: StreamCommit) -> tuple[bytes, bytes]:
+    """Rules 1 and 2: the payload and the raw signature of a commit."""
+    found: dict[str, bytes] = {}
+    for entry in commit.entries:
+        if entry.name not in FILE_LIMITS:
+            raise HnError("tree-malformed", f"the tree holds another entry beside {MEMORY_FILE} and {SIGNATURE_FILE}")
+        if entry.mode != FILE_MODE:
+            raise HnError("tree-malformed", f"{entry.name} has mode {entry.mode}, not {FILE_MODE}")
+        limit = FILE_LIMITS[entry.name]
+        if entry.size is not None and entry.size > limit:
+            raise HnError("file-too-large", f"{entry.name} has {entry.size} bytes, at most {limit} are allowed")
+        if entry.data is None:
+            raise HnError("object-missing", f"the blob of {entry.name} is not in the object store")
+        found[entry.name] = entry.data
+    for name in FILE_LIMITS:
+        if name not in found:
+            raise HnError("tree-malformed", f"the tree has no {name}")
+    if len(commit.entries) != len(FILE_LIMITS):
+        raise HnError("tree-malformed", "the tree names a file twice")
+    return found[MEMORY_FILE], decode_signature(found[SIGNATURE_FILE])

@@ -1,0 +1,258 @@
+"""The signed envelope: `memory.json` (sections 3 and 4).
+
+The rules, in the order they are applied on reading:
+
+1. at most 524,288 bytes, valid UTF-8, one JSON value of the known shape, no unknown or repeated field;
+2. encoding what was read gives the very same bytes;
+3. every rule of section 4 for the envelope, then for its record.
+
+Writing applies 3 before it encodes, so no accepted byte differs between the two directions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, NoReturn
+
+from hn_memory.errors import HnError
+from hn_memory.protocol import limits
+from hn_memory.protocol.canonical import encode
+from hn_memory.protocol.identifiers import fingerprint, is_actor_id, is_digest, is_evidence, is_token
+from hn_memory.protocol.record import Record, check_record, read_record, record_document
+from hn_memory.protocol.signing import KEY_BYTES, decode_base64
+from hn_memory.protocol.strictjson import Reader, loads
+from hn_memory.protocol.unicode import find_control, is_blank
+
+PROTOCOL: Final = "hn-memory/0"
+
+_TIMESTAMP: Final = re.compile(
+    "([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.][0-9]{0,8}[1-9])?"
+    "(?:Z|[+-]([0-9]{2}):([0-9]{2}))"
+)
+_MONTH_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_REQUIRED: Final = (
+    "protocol", "operation", "actor", "actorName", "publicKey", "stream", "sequence", "timestamp",
+)  # fmt: skip
+_OPTIONAL: Final = ("previous", "record", "target", "reason", "evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What one commit of a stream says, and who says it. `public_key` is the base64 text of the format."""
+
+    operation: str
+    actor: str
+    actor_name: str
+    public_key: str
+    stream: str
+    sequence: int
+    timestamp: str
+    previous: str | None = None
+    record: Record | None = None
+    target: str | None = None
+    reason: str | None = None
+    evidence: tuple[str, ...] = ()
+    protocol: str = PROTOCOL
+
+
+def envelope_document(envelope: Envelope, *, with_record: bool = True) -> dict[str, Any]:
+    """The JSON value in canonical field order; `show` leaves the record out."""
+    document: dict[str, Any] = {
+        "protocol": envelope.protocol,
+        "operation": envelope.operation,
+        "actor": envelope.actor,
+        "actorName": envelope.actor_name,
+        "publicKey": envelope.public_key,
+        "stream": envelope.stream,
+        "sequence": envelope.sequence,
+        "timestamp": envelope.timestamp,
+    }
+    if envelope.previous is not None:
+        document["previous"] = envelope.previous
+    if with_record and envelope.record is not None:
+        document["record"] = record_document(envelope.record)
+    if envelope.target is not None:
+        document["target"] = envelope.target
+    if envelope.reason is not None:
+        document["reason"] = envelope.reason
+    if envelope.evidence:
+        document["evidence"] = list(envelope.evidence)
+    return document
+
+
+def encode_envelope(envelope: Envelope) -> bytes:
+    """The canonical bytes that are signed and stored.
+
+    Raises:
+        HnError `memory-invalid` or `text-invalid`: a rule of section 4 does not hold.
+    """
+    check_envelope(envelope)
+    payload = encode(envelope_document(envelope))
+    if len(payload) > limits.MEMORY_JSON_BYTES:
+        _refuse(
+            f"the memory has {len(payload)} bytes of JSON, at most {limits.MEMORY_JSON_BYTES} are allowed",
+            "record.content",
+        )
+    return payload
+
+
+def decode_envelope(payload: bytes) -> Envelope:
+    """The envelope in the exact bytes of a `memory.json`.
+
+    Raises:
+        HnError `memory-invalid`: malformed, not canonical, or against a rule; the field is named.
+    """
+    if len(payload) > limits.MEMORY_JSON_BYTES:
+        _refuse(f"memory.json has {len(payload)} bytes, at most {limits.MEMORY_JSON_BYTES} are allowed", None)
+    import orjson
+
+    try:
+        value = orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        loads(payload, "memory-invalid", "memory.json", usage=False)
+        _refuse("memory.json is not one JSON value", None)
+    envelope = _read(value)
+    # Holds for repeated fields too: the parser keeps one of them, so the bytes differ.
+    if encode(envelope_document(envelope)) != payload:
+        loads(payload, "memory-invalid", "memory.json", usage=False)
+        _refuse("memory JSON is not canonical", None)
+    check_envelope(envelope)
+    return envelope
+
+
+def _read(value: Any) -> Envelope:
+    reader = Reader("memory-invalid", usage=False)
+    fields = reader.object(value, "", _REQUIRED, _OPTIONAL)
+
+    def text(name: str) -> str | None:
+        return reader.text(fields[name], name) if name in fields else None
+
+    return Envelope(
+        protocol=reader.text(fields["protocol"], "protocol"),
+        operation=reader.text(fields["operation"], "operation"),
+        actor=reader.text(fields["actor"], "actor"),
+        actor_name=reader.text(fields["actorName"], "actorName"),
+        public_key=reader.text(fields["publicKey"], "publicKey"),
+        stream=reader.text(fields["stream"], "stream"),
+        sequence=reader.integer(fields["sequence"], "sequence"),
+        timestamp=reader.text(fields["timestamp"], "timestamp"),
+        previous=text("previous"),
+        record=read_record(reader, fields["record"], "record") if "record" in fields else None,
+        target=text("target"),
+        reason=text("reason"),
+        evidence=tuple(reader.texts(fields["evidence"], "evidence")) if "evidence" in fields else (),
+    )
+
+
+# -- rules ------------------------------------------------------------------------------------------------
+
+
+def _refuse(message: str, field: str | None) -> NoReturn:
+    raise HnError("memory-invalid", message, field=field)
+
+
+@lru_cache(maxsize=1024)
+def _key_fingerprint(public_key: str) -> str | None:
+    raw = decode_base64(public_key, KEY_BYTES)
+    return None if raw is None else fingerprint(raw)
+
+
+def check_actor_name(name: str, field: str) -> None:
+    """The rules of `actorName`; identities hold to them as well.
+
+    Raises:
+        HnError `memory-invalid`.
+    """
+    if is_blank(name):
+        _refuse("a name must not be blank", field)
+    if len(name.encode(errors="surrogatepass")) > limits.ACTOR_NAME_BYTES:
+        _refuse(f"a name has at most {limits.ACTOR_NAME_BYTES} bytes", field)
+    if find_control(name) is not None:
+        _refuse("a name must not hold control characters", field)
+
+
+def is_timestamp(text: str) -> bool:
+    """The timestamp rule of section 4."""
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None:
+        return False
+    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    if not 1 <= month <= 12 or hour > 23 or minute > 59 or second > 59:
+        return False
+    leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if not 1 <= day <= _MONTH_DAYS[month - 1] + leap:
+        return False
+    if found[7] is None:
+        return True
+    offset_hours, offset_minutes = int(found[7]), int(found[8])
+    return offset_hours <= 24 and offset_minutes <= 59 and (offset_hours, offset_minutes) != (0, 0)
+
+
+def check_envelope(envelope: Envelope) -> None:
+    """Every rule of section 4.
+
+    Raises:
+        HnError `memory-invalid`, with the field.
+    """
+    if envelope.protocol != PROTOCOL:
+        _refuse(f"protocol is not {PROTOCOL}", "protocol")
+    if not is_actor_id(envelope.actor):
+        _refuse("actor is not 64 lower-case hex digits", "actor")
+    check_actor_name(envelope.actor_name, "actorName")
+    owner = _key_fingerprint(envelope.public_key)
+    if owner is None:
+        _refuse("publicKey is not canonical unpadded base64 of 32 bytes", "publicKey")
+    if owner != envelope.actor:
+        _refuse("actor is not the fingerprint of publicKey", "actor")
+    if not is_digest(envelope.stream):
+        _refuse("stream is not sha256: and 64 lower-case hex digits", "stream")
+    if not 1 <= envelope.sequence <= limits.SEQUENCE_MAX:
+        _refuse("sequence is out of range", "sequence")
+    if envelope.sequence == 1:
+        if envelope.previous is not None:
+            _refuse("the first memory of a stream has no previous", "previous")
+    elif envelope.previous is None or not is_digest(envelope.previous):
+        _refuse("previous must be a memory ID after the first", "previous")
+    if not is_timestamp(envelope.timestamp):
+        _refuse("timestamp is not the RFC 3339 form of the format", "timestamp")
+    _check_operation(envelope)
+    if envelope.record is not None:
+        check_record(envelope.record)
+
+
+def _check_operation(envelope: Envelope) -> None:
+    operation = envelope.operation
+    allowed = {
+        "record": ("record",),
+        "supersede": ("record", "target"),
+        "retract": ("target", "reason"),
+        "challenge": ("target", "reason", "evidence"),
+    }.get(operation)
+    if allowed is None:
+        _refuse("unknown operation", "operation")
+    for name in ("record", "target", "reason", "evidence"):
+        value = getattr(envelope, name)
+        if name in allowed:
+            if value is None:
+                _refuse(f"a {operation} needs {name}", name)
+        elif value is not None and value != ():
+            _refuse(f"a {operation} has no {name}", name)
+    if envelope.target is not None and not is_digest(envelope.target):
+        _refuse("target is not sha256: and 64 lower-case hex digits", "target")
+    if envelope.reason is not None and not is_token(envelope.reason, limits.REASON_BYTES):
+        _refuse(
+            f"a reason is lower-case letters, digits and inner hyphens, at most {limits.REASON_BYTES}",
+            "reason",
+        )
+    if len(envelope.evidence) > limits.EVIDENCE:
+        _refuse(f"{len(envelope.evidence)} evidence IDs, at most {limits.EVIDENCE} are allowed", "evidence")
+    for at, item in enumerate(envelope.evidence):
+        if not is_evidence(item):
+            _refuse(
+                "evidence must be git:<full object ID>, event:sha256:<hex> or memory:sha256:<hex>",
+                f"evidence[{at}]",
+            )
+    if len(set(envelope.evidence)) != len(envelope.evidence):
+        _refuse("evidence IDs must be unique", "evidence")

@@ -1,0 +1,416 @@
+"""Projection (section 5): what a verified set of memories means at one query commit.
+
+Input is the verified set and an explicit context, nothing else: no clock, no arrival order, no network.
+What the context needs to know of the object store is answered by a `World`, asked afresh by whoever
+builds it. Five judgments stay apart: signature, lifecycle, applicability, evidence and trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from hn_memory.protocol.envelope import Envelope
+from hn_memory.protocol.policy import Policy
+from hn_memory.protocol.record import Anchor, Record, anchor_document, record_document
+
+LIFECYCLES: Final = ("active", "superseded", "retracted", "branching", "dependency-missing")
+APPLICABILITIES: Final = ("applicable", "inapplicable", "anchor-missing", "anchor-invalid")
+EVIDENCE_STATES: Final = ("resolved", "missing", "invalid")
+
+
+class World(Protocol):
+    """What projection asks of the object store, about one query commit.
+
+    Answers describe the store as it is now and never cause a fetch.
+    """
+
+    def anchor_state(self, anchor: Anchor) -> str | None:
+        """None when the anchor's commit exists, is a commit, and every path pair holds there; else
+        `anchor-missing` or `anchor-invalid`."""
+
+    def query_exists(self) -> bool:
+        """Is the query commit here?"""
+
+    def ancestry(self, commit: str) -> bool | str:
+        """Is `commit` the query commit or an ancestor? A missing commit's ID when that is undecided."""
+
+    def object_exists(self, oid: str) -> bool:
+        """Does an object of any type exist under this full ID?"""
+
+    def event_accepted(self, event_id: str) -> bool:
+        """Is it a verified event (`sha256:<hex>`)?"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMemory:
+    """A verified memory and the smallest commit ID that carries it."""
+
+    id: str
+    commit: str
+    envelope: Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Something a memory needs that is not here."""
+
+    kind: str
+    owner_id: str
+    stream: str
+    missing_id: str
+    reason: str
+    operation: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """The JSON value; `operation` stands only on `lifecycle-target`."""
+        result: dict[str, Any] = {"kind": self.kind, "ownerId": self.owner_id, "stream": self.stream}
+        if self.operation is not None:
+            result["operation"] = self.operation
+        result["missingId"] = self.missing_id
+        result["reason"] = self.reason
+        return result
+
+    def order(self) -> tuple[str, ...]:
+        """The sort key of section 7."""
+        return (self.missing_id, self.kind, self.operation or "", self.owner_id, self.stream, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Relationship:
+    """A supersede, retract or challenge whose target is a record it may speak about."""
+
+    memory_id: str
+    stream: str
+    actor: str
+    operation: str
+    target_id: str
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "memoryId": self.memory_id,
+            "stream": self.stream,
+            "actor": self.actor,
+            "operation": self.operation,
+            "targetId": self.target_id,
+        }
+
+    def order(self) -> tuple[str, str, str]:
+        """The sort key of section 7."""
+        return (self.target_id, self.operation, self.memory_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A relationship that counts for nothing, and why: `self-target`, `wrong-target-kind`, `actor-mismatch`."""
+
+    memory_id: str
+    operation: str
+    target_id: str
+    code: str
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "memoryId": self.memory_id,
+            "operation": self.operation,
+            "targetId": self.target_id,
+            "code": self.code,
+        }
+
+
+@dataclass(slots=True)
+class Edges:
+    """The relationships that name one record, by what they do. Lists are sorted memory IDs."""
+
+    successors: list[str] = field(default_factory=list)
+    retractions: list[str] = field(default_factory=list)
+    challengers: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycles:
+    """All relationships of a verified set, judged; independent of any query."""
+
+    edges: Mapping[str, Edges]
+    relationships: Sequence[Relationship]
+    diagnostics: Sequence[Diagnostic]
+    dependencies: Sequence[Dependency]
+    orphans: frozenset[str]
+    """Superseding records whose target is unknown."""
+
+    def state(self, memory_id: str) -> str:
+        """The lifecycle of a record: the first rule of section 5 that holds."""
+        edges = self.edges.get(memory_id)
+        return lifecycle_state(
+            memory_id in self.orphans,
+            len(edges.retractions) if edges else 0,
+            len(edges.successors) if edges else 0,
+        )
+
+
+def lifecycle_state(orphan: bool, retractions: int, successors: int) -> str:
+    """The first lifecycle of section 5 that holds."""
+    if orphan:
+        return "dependency-missing"
+    if retractions:
+        return "retracted"
+    if successors > 1:
+        return "branching"
+    return "superseded" if successors else "active"
+
+
+def judge_relationship(
+    memory_id: str, operation: str, actor: str, target_id: str, target_is_record: bool | None, target_actor: str | None
+) -> str:
+    """What a supersede, retract or challenge amounts to.
+
+    Args:
+        target_is_record: None when the target is not in the verified set.
+
+    Returns:
+        `valid`, `target-unavailable`, or the code of a diagnostic.
+    """
+    if target_id == memory_id:
+        return "self-target"
+    if target_is_record is None:
+        return "target-unavailable"
+    if not target_is_record:
+        return "wrong-target-kind"
+    if operation != "challenge" and actor != target_actor:
+        return "actor-mismatch"
+    return "valid"
+
+
+def judge_lifecycles(memories: Mapping[str, SourceMemory]) -> Lifecycles:
+    """Judge every relationship of a verified set."""
+    edges: dict[str, Edges] = {}
+    relationships: list[Relationship] = []
+    diagnostics: list[Diagnostic] = []
+    dependencies: list[Dependency] = []
+    orphans: set[str] = set()
+    for memory in memories.values():
+        envelope = memory.envelope
+        if envelope.target is None:
+            continue
+        target = memories.get(envelope.target)
+        verdict = judge_relationship(
+            memory.id,
+            envelope.operation,
+            envelope.actor,
+            envelope.target,
+            None if target is None else target.envelope.record is not None,
+            None if target is None else target.envelope.actor,
+        )
+        if verdict == "target-unavailable":
+            dependencies.append(lifecycle_dependency(memory))
+            if envelope.operation == "supersede":
+                orphans.add(memory.id)
+        elif verdict == "valid":
+            relationships.append(
+                Relationship(memory.id, envelope.stream, envelope.actor, envelope.operation, envelope.target)
+            )
+        else:
+            diagnostics.append(Diagnostic(memory.id, envelope.operation, envelope.target, verdict))
+    relationships.sort(key=Relationship.order)
+    for relationship in relationships:
+        target_edges = edges.setdefault(relationship.target_id, Edges())
+        {
+            "supersede": target_edges.successors,
+            "retract": target_edges.retractions,
+            "challenge": target_edges.challengers,
+        }[relationship.operation].append(relationship.memory_id)
+    diagnostics.sort(key=lambda item: (item.target_id, item.operation, item.memory_id))
+    dependencies.sort(key=Dependency.order)
+    return Lifecycles(edges, relationships, diagnostics, dependencies, frozenset(orphans))
+
+
+def lifecycle_dependency(memory: SourceMemory) -> Dependency:
+    """The dependency of a relationship whose target is unknown."""
+    envelope = memory.envelope
+    return Dependency(
+        "lifecycle-target",
+        memory.id,
+        envelope.stream,
+        envelope.target or "",
+        "target-unavailable",
+        envelope.operation,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where and how a projection looks: the query commit, an optional subject and path, policy and world."""
+
+    commit: str
+    policy: Policy
+    world: World
+    subject: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One projected record."""
+
+    memory: SourceMemory
+    record: Record
+    lifecycle: str
+    edges: Edges
+    applicability: str
+    evidence: str
+    evidence_details: tuple[dict[str, Any], ...]
+    dependencies: tuple[Dependency, ...]
+    trust: str
+
+    def document(self, *, show: bool = False) -> dict[str, Any]:
+        """The JSON value of section 7; `show` has no `signedTimestamp` and `dependencies`, and keeps the
+        author's order of evidence."""
+        envelope = self.memory.envelope
+        result: dict[str, Any] = {"id": self.memory.id, "stream": envelope.stream, "actor": envelope.actor}
+        if not show:
+            result["signedTimestamp"] = envelope.timestamp
+        result |= {
+            "kind": self.record.kind,
+            "contentDigest": content_digest(self.record.content),
+            "anchor": anchor_document(self.record.anchor),
+            "signature": "valid",
+            "lifecycle": self.lifecycle,
+            "challengers": list(self.edges.challengers),
+            "successors": list(self.edges.successors),
+            "retractions": list(self.edges.retractions),
+            "applicability": self.applicability,
+            "evidence": self.evidence,
+            "evidenceDetails": list(self.evidence_details),
+        }
+        if not show:
+            result["dependencies"] = [dependency.document() for dependency in self.dependencies]
+        result["trust"] = self.trust
+        result["data"] = record_document(self.record, sort_evidence=not show)
+        return result
+
+
+def sort_rows(rows: list[Row]) -> None:
+    """Section 7's order, in place: applicability, lifecycle, timestamp descending as text, memory ID."""
+    rows.sort(key=lambda row: row.memory.id)
+    rows.sort(key=lambda row: row.memory.envelope.timestamp, reverse=True)
+    rows.sort(key=lambda row: (APPLICABILITIES.index(row.applicability), LIFECYCLES.index(row.lifecycle)))
+
+
+def content_digest(content: str) -> str:
+    """`sha256:` over the content's bytes."""
+    return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
+
+
+def project(
+    memories: Mapping[str, SourceMemory],
+    lifecycles: Lifecycles,
+    context: Context,
+    selected: Iterable[str] | None = None,
+) -> list[Row]:
+    """Rows of the records of a verified set, or of the selected ones, unordered."""
+    ids = memories.keys() if selected is None else selected
+    return [
+        row for memory_id in ids if (row := project_one(memories, lifecycles, context, memories[memory_id])) is not None
+    ]
+
+
+def project_one(
+    memories: Mapping[str, SourceMemory], lifecycles: Lifecycles, context: Context, memory: SourceMemory
+) -> Row | None:
+    """The row of one memory; None when it is no record."""
+    record = memory.envelope.record
+    if record is None:
+        return None
+    dependencies: list[Dependency] = []
+    if memory.id in lifecycles.orphans:
+        dependencies.append(lifecycle_dependency(memory))
+    applicability, missing = judge_applicability(memory, record, context)
+    if missing is not None:
+        dependencies.append(missing)
+    evidence, details, absent = judge_evidence(memory, record.evidence, memories, context.world)
+    dependencies.extend(absent)
+    dependencies.sort(key=Dependency.order)
+    return Row(
+        memory=memory,
+        record=record,
+        lifecycle=lifecycles.state(memory.id),
+        edges=lifecycles.edges.get(memory.id) or Edges(),
+        applicability=applicability,
+        evidence=evidence,
+        evidence_details=tuple(details),
+        dependencies=tuple(dependencies),
+        trust=context.policy.trust(memory.envelope.actor, record.kind),
+    )
+
+
+def judge_applicability(memory: SourceMemory, record: Record, context: Context) -> tuple[str, Dependency | None]:
+    """Applicability of a record, and the dependency that an `anchor-missing` names."""
+
+    def missing(kind: str, missing_id: str, reason: str) -> tuple[str, Dependency]:
+        return "anchor-missing", Dependency(kind, memory.id, memory.envelope.stream, missing_id, reason)
+
+    anchor, world = record.anchor, context.world
+    state = world.anchor_state(anchor)
+    if state == "anchor-missing":
+        return missing("anchor-commit", anchor.commit, "anchor-commit-unavailable")
+    if state is not None:
+        return state, None
+    if not world.query_exists():
+        return missing("query-commit", context.commit, "query-commit-unavailable")
+    mode = record.applicability.mode
+    if mode == "exact":
+        applies = anchor.commit == context.commit
+    elif mode == "descendants":
+        answer = world.ancestry(anchor.commit)
+        if isinstance(answer, str):
+            return missing("anchor-ancestry", answer, "ancestry-commit-unavailable")
+        applies = answer
+    else:
+        applies = context.subject is not None and context.subject == record.applicability.subject
+    if context.subject is not None and context.subject != anchor.subject:
+        applies = False
+    if context.path is not None and all(pair.path != context.path for pair in anchor.paths):
+        applies = False
+    return ("applicable" if applies else "inapplicable"), None
+
+
+_EVIDENCE_REASONS: Final = {
+    "git": ("exact-object", "object-unavailable"),
+    "event": ("accepted-event", "event-unavailable"),
+    "memory": ("accepted-memory", "memory-unavailable"),
+}
+
+
+def judge_evidence(
+    memory: SourceMemory, evidence: Sequence[str], memories: Mapping[str, SourceMemory] | frozenset[str], world: World
+) -> tuple[str, list[dict[str, Any]], list[Dependency]]:
+    """The state of the whole, the details sorted by type and requested ID, and what is missing.
+
+    Args:
+        memories: anything that answers `id in memories` for every verified memory, record or not.
+    """
+    details: list[dict[str, Any]] = []
+    dependencies: list[Dependency] = []
+    for item in sorted(evidence):
+        kind, _, requested = item.partition(":")
+        if kind == "git":
+            found = world.object_exists(requested)
+        elif kind == "event":
+            found = world.event_accepted(requested)
+        else:
+            found = requested in memories
+        reason = _EVIDENCE_REASONS[kind][0 if found else 1]
+        details.append(
+            {
+                "type": kind,
+                "requested": requested,
+                "ownerId": memory.id,
+                "status": "resolved" if found else "missing",
+                "reason": reason,
+            }
+        )
+        if not found:
+            dependencies.append(Dependency(f"evidence-{kind}", memory.id, memory.envelope.stream, requested, reason))
+    return ("missing" if dependencies else "resolved"), details, dependencies

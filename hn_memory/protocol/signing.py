@@ -1,0 +1,85 @@
+"""Ed25519 over exact bytes, and the two base64 forms the format uses (sections 1, 2 and 4)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from hn_memory.errors import HnError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+KEY_BYTES: Final = 32
+RAW_SIGNATURE_BYTES: Final = 64
+
+
+def encode_base64(data: bytes) -> str:
+    """Standard base64 without padding."""
+    return base64.b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def decode_base64(text: str, size: int) -> bytes | None:
+    """The bytes of canonical unpadded base64 of exactly `size` bytes, else None.
+
+    Canonical: unused bits are zero, no white space, no padding. Checked by encoding again.
+    """
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data if len(data) == size and encode_base64(data) == text else None
+
+
+def encode_signature(signature: bytes) -> bytes:
+    """The content of the `signature` file: unpadded base64, no newline."""
+    return encode_base64(signature).encode("ascii")
+
+
+def decode_signature(data: bytes) -> bytes:
+    """The 64 raw bytes out of a `signature` file.
+
+    Raises:
+        HnError `signature-malformed`.
+    """
+    try:
+        raw = decode_base64(data.decode("ascii"), RAW_SIGNATURE_BYTES)
+    except UnicodeDecodeError:
+        raw = None
+    if raw is None:
+        raise HnError("signature-malformed", "signature is not unpadded base64 of 64 bytes")
+    return raw
+
+
+@lru_cache(maxsize=256)
+def _loaded(public_key: bytes) -> Ed25519PublicKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    return Ed25519PublicKey.from_public_bytes(public_key)
+
+
+def verify(public_key: bytes, signature: bytes, payload: bytes) -> bool:
+    """True when `signature` (64 raw bytes) over `payload` was made by the key."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        _loaded(public_key).verify(signature, payload)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def sign(seed: bytes, payload: bytes) -> bytes:
+    """The 64 raw signature bytes over `payload`."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(seed).sign(payload)
+
+
+def public_key_of(seed: bytes) -> bytes:
+    """The raw public key that belongs to a 32-byte seed."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()

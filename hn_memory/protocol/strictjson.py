@@ -1,0 +1,141 @@
+"""Strict reading of JSON that machines hand us: one value, valid UTF-8, no field twice, none unknown.
+
+Refusals name the field by its path (`record.anchor.paths[2].blob`) and, for text that is no JSON, the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn
+
+from hn_memory.errors import HnError, UsageError
+
+
+class _DuplicateFieldError(Exception):
+    """Raised from inside the parser; carries the repeated name."""
+
+
+class _Repeated(dict[str, Any]):
+    """An object that named a field twice; kept where its inside may turn out not to concern us."""
+
+    __slots__ = ("name",)
+    name: str
+
+
+def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            return name
+        seen.add(name)
+    raise AssertionError("called for an object without a repeated field")
+
+
+def _refuse_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise _DuplicateFieldError(_first_repeated(pairs))
+    return result
+
+
+def _mark_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        result = _Repeated(result)
+        result.name = _first_repeated(pairs)
+    return result
+
+
+def _constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def loads(data: bytes, code: str, what: str, *, usage: bool = True, everywhere: bool = True) -> Any:
+    """The one JSON value in `data`.
+
+    Args:
+        code: the error code to raise with.
+        what: how messages call the document ("record request").
+        usage: raise `UsageError` (a caller's input) rather than `HnError` (a stored document).
+        everywhere: refuse a repeated field at any depth; else only in objects that a `Reader` opens.
+    """
+    import json
+
+    error_type = UsageError if usage else HnError
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise error_type(code, f"{what} is not valid UTF-8 at byte {error.start}") from None
+    if text.startswith("\ufeff"):
+        raise error_type(code, f"{what} starts with a byte order mark; remove it")
+    try:
+        hook = _refuse_pairs if everywhere else _mark_pairs
+        value = json.loads(text, object_pairs_hook=hook, parse_constant=_constant)
+    except _DuplicateFieldError as error:
+        name = str(error)[:80]
+        raise error_type(code, f"{what} has the field {name!a} twice", field=name) from None
+    except json.JSONDecodeError as error:
+        at = len(text[: error.pos].encode(errors="surrogatepass"))
+        raise error_type(code, f"{what} is not one JSON value: {error.msg} at byte {at}") from None
+    except RecursionError:
+        raise error_type(code, f"{what} is nested too deeply") from None
+    except ValueError as error:
+        raise error_type(code, f"{what} is not JSON: {str(error)[:120]}") from None
+    return value
+
+
+class Reader:
+    """Takes a JSON object apart field by field, with errors that name the path.
+
+    One reader serves one document: `code` and the error type are fixed when it is made.
+    """
+
+    __slots__ = ("_code", "_error")
+
+    def __init__(self, code: str, *, usage: bool = True) -> None:
+        self._code = code
+        self._error: type[HnError] = UsageError if usage else HnError
+
+    def fail(self, message: str, field: str) -> NoReturn:
+        raise self._error(self._code, message, field=field or None)
+
+    def object(
+        self, value: Any, where: str, required: Collection[str], optional: Collection[str] = ()
+    ) -> Mapping[str, Any]:
+        """The value as an object that has all of `required` and nothing beyond `optional`."""
+        if not isinstance(value, dict):
+            self.fail(f"{where or 'document'} must be an object", where)
+        if isinstance(value, _Repeated):
+            path = f"{where}.{value.name}" if where else value.name
+            self.fail(f"field {path[:160]!a} stands twice", path[:160])
+        for name in value:
+            if name not in required and name not in optional:
+                path = f"{where}.{name}" if where else name
+                self.fail(f"unknown field {path[:160]!a}", path[:160])
+        for name in required:
+            if name not in value:
+                path = f"{where}.{name}" if where else name
+                self.fail(f"missing field {path}", path)
+        return value
+
+    def text(self, value: Any, where: str) -> str:
+        """The value as a string with a UTF-8 form."""
+        if not isinstance(value, str):
+            self.fail(f"{where} must be a string", where)
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            self.fail(f"{where} holds a lone surrogate at character {error.start}", where)
+        return value
+
+    def texts(self, value: Any, where: str) -> list[str]:
+        """The value as a list of strings."""
+        if not isinstance(value, list):
+            self.fail(f"{where} must be a list", where)
+        return [self.text(item, f"{where}[{at}]") for at, item in enumerate(value)]
+
+    def integer(self, value: Any, where: str) -> int:
+        """The value as an integer (booleans and fractions are none)."""
+        if type(value) is not int:
+            self.fail(f"{where} must be an integer", where)
+        return value

@@ -1,0 +1,71 @@
+"""Letters, numbers, simple lowercase, white space and controls as hn-memory/0 means them: Unicode 17.0.0.
+
+The tables are package data (`unicode.json`), because the interpreter's own tables change with its version
+and a rule of the wire format must not. ASCII, which is nearly everything, is answered without loading them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+# Section 4: U+0085, U+00A0 and U+3000 are space, U+200B and U+FEFF are not. The set is small and closed, so
+# it is spelled out here; a test holds it against the data file.
+WHITE_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_ASCII_TERM = re.compile("[0-9a-z]+")
+
+
+@cache
+def _tables() -> dict[str, list[list[int]]]:
+    from importlib.resources import files
+
+    import orjson
+
+    tables: dict[str, list[list[int]]] = orjson.loads(files("hn_memory.protocol").joinpath("unicode.json").read_bytes())
+    return tables
+
+
+@cache
+def _term_pattern() -> re.Pattern[str]:
+    ranges = "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in _tables()["letterOrNumber"])
+    return re.compile(f"[{ranges}]+")
+
+
+@cache
+def _lowercase_map() -> dict[int, int]:
+    return {upper: lower for upper, lower in _tables()["simpleLowercase"]}
+
+
+def trim(text: str) -> str:
+    """The text without Unicode White_Space at either end."""
+    return text.strip(WHITE_SPACE)
+
+
+def is_blank(text: str) -> bool:
+    """True when nothing but White_Space is there."""
+    return not text.strip(WHITE_SPACE)
+
+
+def find_control(text: str) -> int | None:
+    """Character index of the first control (category Cc), or None."""
+    found = _CONTROL.search(text)
+    return None if found is None else found.start()
+
+
+def lower(text: str) -> str:
+    """Simple one-to-one lowercase: never longer, never dependent on neighbours or locale."""
+    if text.isascii():
+        return text.lower()
+    return text.translate(_lowercase_map())
+
+
+def terms(text: str) -> list[str]:
+    """Maximal runs of letters and numbers, lowercased, in order, repeats included (section 7)."""
+    if text.isascii():
+        return _ASCII_TERM.findall(text.lower())
+    return [lower(run) for run in _term_pattern().findall(text)]

@@ -1,0 +1,22 @@
+"""The one place that asks the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+Clock = Callable[[], int]
+"""Nanoseconds since 1970, UTC."""
+
+
+def system_clock() -> int:
+    """The machine's clock."""
+    return time.time_ns()
+
+
+def timestamp(nanoseconds: int) -> str:
+    """An instant in the form of the format: UTC, `Z`, no trailing zeros in the fraction (section 4)."""
+    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    digits = f"{fraction:09d}".rstrip("0")
+    return f"{text}.{digits}Z" if digits else f"{text}Z"

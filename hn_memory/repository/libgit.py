@@ -1,0 +1,219 @@
+"""The backend inside this process: libgit2, for those who read or append many times.
+
+Importing it costs more than a whole short command, so only `open` imports this module, on demand. What libgit2
+cannot do as Git does (transactions over several refs, creation and deletion under one lock, waiting for a lock,
+revision syntax, shared repositories) is left to Git, and so are the words of every refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import pygit2
+from pygit2.enums import Option, ReferenceType, RepositoryOpenFlag
+
+from hn_memory.errors import HnError
+from hn_memory.repository import reading
+from hn_memory.repository.base import (
+    Layout,
+    ObjectInfo,
+    ObjectType,
+    Ref,
+    RefUpdate,
+    Repository,
+    TreeEntry,
+)
+from hn_memory.repository.process import ProcessRepository, store_refused
+from hn_memory.repository.refwriter import IDENTITY, moved, one_line
+
+_TYPES: Final[dict[int, ObjectType]] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
+_NUMBERS: Final[dict[ObjectType, int]] = {name: number for number, name in _TYPES.items()}
+
+# Beyond this, one pack is quicker to write and to read than loose objects.
+_LOOSE_LIMIT = 1000
+
+_PRIVATE = frozenset({"", "false", "umask", "0", "no", "off"})
+
+
+class LibgitRepository(Repository):
+    """A repository opened by libgit2. One thread at a time."""
+
+    backend = "libgit2"
+
+    def __init__(self, layout: Layout) -> None:
+        """Open it.
+
+        Raises:
+            HnError `repository-unusable`: libgit2 cannot open what Git found.
+        """
+        self.layout = layout
+        self._git = ProcessRepository(layout)
+        # Discovery asked Git whether to trust the owner; a second opinion could only differ.
+        pygit2.option(Option.SET_OWNER_VALIDATION, 0)
+        # As Git does by default: a ref must not survive a crash that its objects did not.
+        pygit2.option(Option.ENABLE_FSYNC_GITDIR, 1)
+        self._decided = reading.Decided()
+        self._stamp: object = None
+        self._opened = self._open()
+
+    def close(self) -> None:
+        self._git.close()
+        self._opened.free()
+
+    # -- refs ---------------------------------------------------------------------------------------------
+
+    def refs(self, *prefixes: str) -> list[Ref]:
+        names = [name.decode("utf-8", "surrogateescape") for name in self._opened.raw_listall_references()]
+        inside = [name for name in dict.fromkeys(names) if reading.is_below(name, prefixes)]
+        inside.sort(key=lambda name: name.encode("utf-8", "surrogateescape"))
+        found = [self._lookup(name, dangling=False) for name in inside]
+        return [ref for ref in found if ref is not None]
+
+    def ref(self, name: str) -> Ref | None:
+        return self._lookup(name, dangling=True)
+
+    def update_refs(self, updates: Sequence[RefUpdate], message: str) -> None:
+        if len(updates) == 1 and updates[0].old is not None and updates[0].new is not None:
+            name, new, old = updates[0].name, updates[0].new, updates[0].old
+            held = self._lookup(name, dangling=True)
+            if held is None or held.symbolic is not None or held.target != old:
+                raise moved(name)
+            if new in self.info([new]) and not self._shared() and self._move(name, new, old, message):
+                return
+        # Whatever went wrong, Git tries again: it waits for locks, and its refusals are the ones we word.
+        self._git.update_refs(updates, message)
+
+    # -- revisions ----------------------------------------------------------------------------------------
+
+    def resolve_commit(self, revision: str) -> str:
+        header = self.info([revision]).get(revision)
+        if header is not None and header.type == "commit":
+            return revision
+        return self._git.resolve_commit(revision)
+
+    def config(self, name: str) -> str | None:
+        return self._git.config(name)
+
+    # -- objects ------------------------------------------------------------------------------------------
+
+    def info(self, oids: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        odb = self._fresh().odb
+        found: dict[str, ObjectInfo] = {}
+        for oid in dict.fromkeys(oids):
+            if not reading.is_full_id(oid, self.oid_length):
+                continue
+            try:
+                kind, size = odb.read_header(oid)
+            except KeyError:
+                continue
+            except pygit2.GitError as error:
+                raise reading.corrupt(oid) from error
+            found[oid] = ObjectInfo(_TYPES[int(kind)], size)
+        return found
+
+    def read(self, oids: Iterable[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
+        # Compares every object with its ID: libgit2 does so unless told otherwise.
+        for oid in oids:
+            if not reading.is_full_id(oid, self.oid_length):
+                continue
+            try:
+                kind, data = self._fresh().odb.read(oid)
+            except KeyError:
+                continue
+            except pygit2.GitError as error:
+                raise reading.corrupt(oid) from error
+            yield oid, _TYPES[int(kind)], data
+
+    def entries(self, commit: str, paths: Sequence[str]) -> dict[str, TreeEntry | None]:
+        return reading.entries(self.read, commit, paths)
+
+    def ancestry(self, commit: str, anchors: Iterable[str]) -> dict[str, bool | str]:
+        present = self.info(wanted := list(anchors))
+        commits = {oid for oid in wanted if oid in present and present[oid].type == "commit"}
+        if not commits:
+            return {}
+        return self._decided.answer(commit, commits, lambda unknown: self._walked(commit, unknown))
+
+    def parents(self, tip: str, stop: str | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        return reading.first_parents(self.read, tip, stop)
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def write_objects(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
+        if len(objects) > _LOOSE_LIMIT or self._shared():
+            return self._git.write_objects(objects)
+        odb = self._fresh().odb
+        try:
+            return [str(odb.write(_NUMBERS[kind], data)) for kind, data in objects]
+        except (pygit2.GitError, OSError) as error:
+            raise store_refused(self.layout.objects, str(error)) from error
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _open(self) -> pygit2.Repository:
+        try:
+            opened = pygit2.Repository(str(self.layout.git_dir), RepositoryOpenFlag.NO_SEARCH)
+            # Otherwise the reflog wants user.name, which need not be set.
+            opened.set_ident(*IDENTITY)
+        except (pygit2.GitError, OSError, ValueError, KeyError) as error:
+            raise HnError("repository-unusable", "libgit2 cannot open this repository") from error
+        return opened
+
+    def _fresh(self) -> pygit2.Repository:
+        """The repository with the packs that are there now; libgit2 notices new packs, not removed ones."""
+        stamp = reading.store_stamp(self.layout.objects)
+        if stamp != self._stamp:
+            if self._stamp is not None:
+                self._opened.free()
+                self._opened = self._open()
+            self._stamp = stamp
+        return self._opened
+
+    def _shared(self) -> bool:
+        """Do others write here (core.sharedRepository)? libgit2 would leave them files of too narrow modes."""
+        config = self._opened.config
+        name = "core.sharedrepository"
+        return name in config and config[name].lower() not in _PRIVATE
+
+    def _lookup(self, name: str, *, dangling: bool) -> Ref | None:
+        try:
+            found = self._opened.lookup_reference(name)
+        except (KeyError, ValueError):
+            return self._git.ref(name) if not name.isprintable() else None
+        except pygit2.GitError:
+            # Its file holds no ID.
+            return Ref(name, None)
+        if found.type != ReferenceType.SYMBOLIC:
+            return Ref(name, str(found.target))
+        if not dangling:
+            try:
+                found.resolve()
+            except (KeyError, ValueError, pygit2.GitError):
+                return None
+        return Ref(name, None, str(found.target))
+
+    def _move(self, name: str, new: str, old: str, message: str) -> bool:
+        """Compare and swap under the lock of the ref; False when libgit2 would not."""
+        try:
+            found = self._opened.lookup_reference(name)
+            if found.type == ReferenceType.SYMBOLIC or str(found.target) != old:
+                return False
+            found.set_target(new, one_line(message))
+        except (pygit2.GitError, OSError, KeyError, ValueError):
+            return False
+        return True
+
+    def _walked(self, commit: str, anchors: set[str]) -> dict[str, bool | str]:
+        if not self._opened.is_shallow:
+            unmet = set(anchors)
+            try:
+                for met in self._opened.walk(commit):
+                    unmet.discard(str(met.id))
+                    if not unmet:
+                        break
+            except (pygit2.GitError, KeyError, ValueError):
+                # Something on the way is missing; the slower walk says what.
+                return reading.ancestry(self.read, commit, anchors)
+            return {anchor: anchor not in unmet for anchor in anchors}
+        return reading.ancestry(self.read, commit, anchors)

@@ -1,0 +1,35 @@
+"""Choose the backend for a repository."""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal
+
+from hn_memory.errors import HnError
+from hn_memory.repository.base import Layout, Repository
+from hn_memory.repository.process import ProcessRepository
+
+Preference = Literal["git", "libgit2", "auto"]
+
+
+def open_repository(layout: Layout, *, prefer: Preference = "auto") -> Repository:
+    """Open a discovered repository.
+
+    Git serves what libgit2 cannot (SHA-256, reftable, promisor remotes, extensions it does not know) and
+    whoever prefers it: a short command ends before libgit2 is imported. `auto` is Git, too, unless libgit2 is
+    in this process already.
+    """
+    if prefer == "git" or not _libgit2_fits(layout):
+        return ProcessRepository(layout)
+    if prefer == "auto" and "pygit2" not in sys.modules:
+        return ProcessRepository(layout)
+    try:
+        from hn_memory.repository.libgit import LibgitRepository
+
+        return LibgitRepository(layout)
+    except (HnError, ImportError, OSError):
+        return ProcessRepository(layout)
+
+
+def _libgit2_fits(layout: Layout) -> bool:
+    return layout.object_format == "sha1" and layout.ref_format == "files" and not layout.promisor

@@ -1,0 +1,282 @@
+"""The backend that asks Git itself.
+
+Objects come from one long-lived `git cat-file` (started with the first question), refs and writes from short
+plumbing commands. It opens whatever Git opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hn_memory.errors import HnError, NotFoundError
+from hn_memory.repository import reading
+from hn_memory.repository.base import (
+    Layout,
+    ObjectInfo,
+    ObjectType,
+    Ref,
+    RefUpdate,
+    Repository,
+    TreeEntry,
+)
+from hn_memory.repository.catfile import CatFile
+from hn_memory.repository.discover import GIT, git_environment, lazy_fetch_forbidden
+from hn_memory.repository.pack import object_id, pack
+from hn_memory.repository.paths import display, without_homes
+from hn_memory.repository.refwriter import move_refs
+from hn_memory.repository.scratch import Scratch
+from hn_memory.repository.spawn import Child, Completed, run, stream
+
+# Up to this many objects stay loose; more become one pack, as `git fetch` would decide in the same order.
+_LOOSE_LIMIT = 1000
+
+# A first-parent walk starts with single reads; only a long one is worth a child of its own.
+_SHORT_WALK = 64
+
+_READ_BATCH = 256
+
+
+class ProcessRepository(Repository):
+    """A repository served by Git children. One thread at a time."""
+
+    backend = "git"
+
+    def __init__(self, layout: Layout, *, legacy_cat_file: bool = False) -> None:
+        """Nothing starts yet. `legacy_cat_file` does without `--batch-command`, as Git before 2.36."""
+        self.layout = layout
+        self._legacy = legacy_cat_file
+        # Relative URLs of a remote, which a lazy fetch may need, are relative to here.
+        self._command = [*GIT, "-C", str(layout.work_tree or layout.git_dir), f"--git-dir={layout.git_dir}"]
+        # The shallow file is set aside, so that a boundary commit shows the parents it records.
+        self._env = git_environment() | {"GIT_SHALLOW_FILE": "", "GIT_NO_LAZY_FETCH": "1"}
+        self._scratch: Scratch | None = None
+        self._checker: CatFile | None = None
+        self._fetcher: CatFile | None = None
+        self._stamp: object = None
+        self._decided = reading.Decided()
+
+    def close(self) -> None:
+        for reader in (self._checker, self._fetcher):
+            if reader is not None:
+                reader.close()
+        if self._scratch is not None:
+            self._scratch.close()
+        self._checker = self._fetcher = self._scratch = None
+
+    # -- refs ---------------------------------------------------------------------------------------------
+
+    def refs(self, *prefixes: str) -> list[Ref]:
+        if not prefixes:
+            return []
+        form = "--format=%(refname)%00%(objectname)%00%(symref)"
+        done = self._run("for-each-ref", form, "--", *(prefix.rstrip("/") for prefix in prefixes))
+        if done.status:
+            raise HnError("refs-unreadable", f"Git cannot list the refs: {without_homes(done.reason)}")
+        found: dict[str, Ref] = {}
+        for line in done.stdout.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+            name, target, symbolic = line.split("\0")
+            found[name] = Ref(name, None, symbolic) if symbolic else Ref(name, target)
+        for line in done.stderr.decode("utf-8", "surrogateescape").split("\n"):
+            # A ref file that holds no ID: Git passes it over, a reader must be able to name it.
+            if line.startswith("warning: ignoring broken ref "):
+                name = line.removeprefix("warning: ignoring broken ref ")
+                found.setdefault(name, Ref(name, None))
+        inside = [ref for ref in found.values() if reading.is_below(ref.name, prefixes)]
+        return sorted(inside, key=lambda ref: ref.name.encode("utf-8", "surrogateescape"))
+
+    def ref(self, name: str) -> Ref | None:
+        if name.startswith("refs/"):
+            found = next((ref for ref in self.refs(name) if ref.name == name), None)
+            if found is not None:
+                return found
+            # Git lists no symbolic ref whose end does not exist.
+        done = self._run("symbolic-ref", "-q", "--", name)
+        if done.status == 0:
+            return Ref(name, None, done.stdout.decode("utf-8", "surrogateescape").rstrip("\n"))
+        if name.startswith("refs/"):
+            return None
+        done = self._run("rev-parse", "-q", "--verify", "--end-of-options", name)
+        return Ref(name, done.stdout.decode("ascii").strip()) if done.status == 0 else None
+
+    def update_refs(self, updates: Sequence[RefUpdate], message: str) -> None:
+        move_refs(self, self._command, self._env, updates, message)
+
+    # -- revisions ----------------------------------------------------------------------------------------
+
+    def resolve_commit(self, revision: str) -> str:
+        if reading.is_full_id(revision, self.oid_length):
+            header = self.info([revision]).get(revision)
+            if header is not None and header.type == "commit":
+                return revision
+            if header is None:
+                raise _unknown(revision)
+        if not revision or revision.startswith("-") or any(mark in revision for mark in "\n\r\0"):
+            raise _unknown(revision)
+        peeled = f"{revision}^{{commit}}"
+        if not self.layout.promisor:
+            answer = self._reader().info([peeled])[0]
+            if answer is None:
+                raise _unknown(revision)
+            return answer[0]
+        # The reader that does not fetch knows no refs, so here it takes a child.
+        done = self._run("rev-parse", "-q", "--verify", "--end-of-options", peeled)
+        if done.status:
+            raise _unknown(revision)
+        return done.stdout.decode("ascii").strip()
+
+    def config(self, name: str) -> str | None:
+        done = self._run("config", "-z", "--get", name)
+        if done.status:
+            return None
+        return done.stdout.decode("utf-8", "surrogateescape").removesuffix("\0")
+
+    # -- objects ------------------------------------------------------------------------------------------
+
+    def info(self, oids: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        names = [oid for oid in dict.fromkeys(oids) if reading.is_full_id(oid, self.oid_length)]
+        if not names:
+            return {}
+        return dict(answer for answer in self._reader().info(names) if answer is not None)
+
+    def read(self, oids: Iterable[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
+        for batch in reading.batches(oids, self.oid_length, _READ_BATCH):
+            for oid, kind, data in self._reader(fetching=True).contents(batch):
+                # `cat-file` takes the word of a pack for what an object holds; we do not.
+                if object_id(kind, data, self.layout.object_format) != oid:
+                    raise reading.corrupt(oid)
+                yield oid, kind, data
+
+    def entries(self, commit: str, paths: Sequence[str]) -> dict[str, TreeEntry | None]:
+        return reading.entries(self._here, commit, paths)
+
+    def ancestry(self, commit: str, anchors: Iterable[str]) -> dict[str, bool | str]:
+        present = self.info(wanted := list(anchors))
+        commits = {oid for oid in wanted if oid in present and present[oid].type == "commit"}
+        if not commits:
+            return {}
+        return self._decided.answer(commit, commits, lambda unknown: self._walked(commit, unknown))
+
+    def parents(self, tip: str, stop: str | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        at: str | None = tip
+        for step in reading.first_parents(self._here, tip, stop, _SHORT_WALK):
+            yield step
+            at = step[2][0] if step[2] else None
+        if at is None or at == stop:
+            return
+        for batch in self._first_parent_ids(at):
+            for oid, kind, data in self._here(batch):
+                if kind != "commit" or oid != at:
+                    break
+                tree, links = reading.commit_links(oid, data)
+                yield oid, tree, links
+                at = links[0] if links else None
+                if at is None or at == stop:
+                    return
+        # Git stopped listing at something absent or damaged: walking on says what it is.
+        yield from reading.first_parents(self._here, at, stop)
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def write_objects(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
+        if not objects:
+            return []
+        data = pack(objects, self.layout.object_format)
+        verb = ("unpack-objects", "-q") if len(objects) <= _LOOSE_LIMIT else ("index-pack", "--stdin")
+        done = run([*self._command, *verb], self._env, stdin=data)
+        if done.status:
+            raise store_refused(self.layout.objects, done.reason)
+        return [object_id(kind, content, self.layout.object_format) for kind, content in objects]
+
+    # -- children -----------------------------------------------------------------------------------------
+
+    def _run(self, *arguments: str) -> Completed:
+        return run([*self._command, *arguments], self._env)
+
+    def _here(self, oids: Sequence[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
+        """Contents of those objects that are here now, never fetched."""
+        return self._reader().contents(oids)
+
+    def _reader(self, *, fetching: bool = False) -> CatFile:
+        """The child for a question: the one that may fetch, or the one that cannot.
+
+        Git keeps the packs it has opened, so after a change of the packs on disk a new child is asked: an
+        object that is gone must not be answered from an old mapping (spec section 5).
+        """
+        stamp = reading.store_stamp(self.layout.objects)
+        if stamp != self._stamp:
+            for reader in (self._checker, self._fetcher):
+                if reader is not None:
+                    reader.close()
+            self._stamp = stamp
+        if fetching and self.layout.promisor and not lazy_fetch_forbidden():
+            if self._fetcher is None:
+                env = {name: value for name, value in self._env.items() if name != "GIT_NO_LAZY_FETCH"}
+                # A fetch must know the true boundary of a shallow repository.
+                env.pop("GIT_SHALLOW_FILE", None)
+                self._fetcher = CatFile(self._command, env, legacy=self._legacy)
+            return self._fetcher
+        if self._checker is None:
+            self._checker = CatFile(*self._unfetching(), legacy=self._legacy)
+        return self._checker
+
+    def _unfetching(self) -> tuple[list[str], dict[str, str]]:
+        """Command and environment in which Git cannot fetch, whatever its version.
+
+        `GIT_NO_LAZY_FETCH` is young, so in a repository with a promisor remote Git is shown the object store
+        through an empty repository that has no remotes.
+        """
+        if not self.layout.promisor:
+            return self._command, self._env
+        if self._scratch is None:
+            self._scratch = Scratch(self.layout)
+        return self._scratch.command, self._env | self._scratch.environment
+
+    def _walked(self, commit: str, anchors: set[str]) -> dict[str, bool | str]:
+        if not self.layout.shallow and (listed := self._listed(commit, anchors)) is not None:
+            return listed
+        return reading.ancestry(self._here, commit, anchors)
+
+    def _listed(self, commit: str, anchors: set[str]) -> dict[str, bool | str] | None:
+        """Ancestry by `git rev-list`, which knows commit-graphs; None when it meets a missing commit.
+
+        The listing is left as soon as every anchor has come by. Limiting it with the anchors would be quicker
+        still for those that are no ancestors, but such a limit trusts the dates of commits.
+        """
+        command, env = self._unfetching()
+        unmet = {anchor.encode() for anchor in anchors}
+        child = Child([*command, "rev-list", commit, "--"], env)
+        rest = b""
+        for chunk in stream(child):
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()
+            unmet.difference_update(lines)
+            if not unmet:
+                break
+        if unmet and child.wait():
+            return None
+        return {anchor: anchor.encode() not in unmet for anchor in sorted(anchors)}
+
+    def _first_parent_ids(self, tip: str) -> Iterator[list[str]]:
+        """IDs along first parents as far as Git gets, in batches."""
+        command, env = self._unfetching()
+        rest = b""
+        for chunk in stream(Child([*command, "rev-list", "--first-parent", tip, "--"], env)):
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()
+            if lines:
+                yield [line.decode("ascii") for line in lines]
+
+
+def store_refused(directory: Path, why: str) -> HnError:
+    """The refusal of a write of objects, for both backends."""
+    return HnError(
+        "object-write-failed",
+        f"cannot write to {display(directory)}: {without_homes(why)}",
+        hint="check the permissions, the owner and the free space of that directory",
+    )
+
+
+def _unknown(revision: str) -> NotFoundError:
+    shown = revision.encode("unicode_escape").decode("ascii") if not revision.isprintable() else revision
+    return NotFoundError("revision-unknown", f"no single commit here has the name {shown}")

@@ -1,0 +1,228 @@
+"""What can be said of raw objects, whichever backend fetched their bytes.
+
+The backends differ in how they read an object; what a tree entry, a parent or an ancestor is must not differ,
+so it is written once, here, over a function that reads.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hn_memory.errors import HnError, NotFoundError
+from hn_memory.repository.base import ObjectType, TreeEntry
+
+Read = Callable[[Sequence[str]], Iterator[tuple[str, ObjectType, bytes]]]
+
+_HEX = frozenset(string.hexdigits.lower())
+_BATCH = 512
+
+
+def is_full_id(oid: str, length: int) -> bool:
+    """Is this the full lower-case form of an object ID of `length` digits?"""
+    return len(oid) == length and _HEX.issuperset(oid)
+
+
+def missing(oid: str, what: str = "object") -> NotFoundError:
+    """The refusal for an object that is needed and not here."""
+    return NotFoundError("object-missing", f"{what} {oid} is not in this repository")
+
+
+def corrupt(oid: str) -> HnError:
+    """The refusal for an object whose bytes are not what its ID says."""
+    return HnError("object-corrupt", f"object {oid} is damaged", hint="`git fsck` tells more")
+
+
+def commit_links(oid: str, data: bytes) -> tuple[str, tuple[str, ...]]:
+    """Tree and recorded parents of a raw commit: grafts, replacements and shallow boundaries do not count.
+
+    Raises:
+        HnError `object-corrupt`: the bytes are no commit.
+    """
+    try:
+        header = data.partition(b"\n\n")[0].decode("ascii", "replace").split("\n")
+        if not header[0].startswith("tree "):
+            raise ValueError("no tree")
+        parents: list[str] = []
+        for line in header[1:]:
+            if not line.startswith("parent "):
+                break
+            parents.append(line[7:])
+        if not all(is_full_id(name, len(oid)) for name in (header[0][5:], *parents)):
+            raise ValueError("malformed ID")
+    except ValueError as error:
+        raise corrupt(oid) from error
+    return header[0][5:], tuple(parents)
+
+
+def read_one(read: Read, oid: str, kind: ObjectType) -> bytes:
+    """The bytes of one object of a type.
+
+    Raises:
+        NotFoundError `object-missing`: it is not here, or of another type.
+    """
+    for _, found, data in read([oid]):
+        if found == kind:
+            return data
+    raise missing(oid, kind)
+
+
+def tree_entry(tree: str, data: bytes, name: bytes) -> TreeEntry | None:
+    """The entry of that name in a raw tree, without building all the others.
+
+    Raises:
+        HnError `object-corrupt`: the bytes are no tree.
+    """
+    if b" " + name + b"\0" not in data:
+        return None
+    raw = len(tree) // 2
+    at = 0
+    try:
+        while at < len(data):
+            space = data.index(b" ", at)
+            nul = data.index(b"\0", space)
+            if data[space + 1 : nul] == name:
+                oid = data[nul + 1 : nul + 1 + raw]
+                if len(oid) != raw:
+                    raise ValueError("cut short")
+                return TreeEntry(data[at:space].decode("ascii").rjust(6, "0"), name, oid.hex())
+            at = nul + 1 + raw
+    except ValueError as error:
+        raise corrupt(tree) from error
+    return None
+
+
+def entries(read: Read, commit: str, paths: Sequence[str]) -> dict[str, TreeEntry | None]:
+    """See `Repository.entries`. Trees of one depth are read together, each once."""
+    root, _ = commit_links(commit, read_one(read, commit, "commit"))
+    answers: dict[str, TreeEntry | None] = dict.fromkeys(paths)
+    waiting: list[tuple[str, str, list[bytes]]] = []
+    for path in answers:
+        try:
+            parts = path.encode("utf-8", "surrogateescape").split(b"/")
+        except UnicodeEncodeError:
+            continue
+        if not any(part in (b"", b".", b"..") or b"\0" in part for part in parts):
+            waiting.append((path, root, parts))
+    if not waiting:
+        return answers
+    while waiting:
+        wanted = list(dict.fromkeys(tree for _, tree, _ in waiting))
+        trees = {oid: data for oid, kind, data in read(wanted) if kind == "tree"}
+        below: list[tuple[str, str, list[bytes]]] = []
+        for path, tree, parts in waiting:
+            if tree not in trees:
+                raise missing(tree, "tree")
+            entry = tree_entry(tree, trees[tree], parts[0])
+            if len(parts) == 1:
+                answers[path] = entry
+            elif entry is not None and entry.mode == "040000":
+                below.append((path, entry.oid, parts[1:]))
+        waiting = below
+    return answers
+
+
+def ancestry(read: Read, commit: str, anchors: Iterable[str]) -> dict[str, bool | str]:
+    """See `Repository.ancestry`: walk all that is here, and remember what is not. The anchors are here.
+
+    An anchor that was met is an ancestor whatever is missing. One that was not met is no ancestor only when
+    nothing is missing; else the answer is the smallest missing ID (spec section 5, `anchor-ancestry`).
+
+    Raises:
+        NotFoundError `object-missing`: `commit` itself is not here.
+    """
+    wanted = set(anchors)
+    seen = {commit}
+    absent: set[str] = set()
+    frontier = [commit]
+    while frontier and not wanted <= seen:
+        batch, frontier = frontier[:_BATCH], frontier[_BATCH:]
+        lost = set(batch)
+        for oid, kind, data in read(batch):
+            if kind != "commit":
+                continue
+            lost.discard(oid)
+            for parent in commit_links(oid, data)[1]:
+                if parent not in seen:
+                    seen.add(parent)
+                    frontier.append(parent)
+        absent |= lost
+    if commit in absent:
+        raise missing(commit, "commit")
+    otherwise: bool | str = min(absent) if absent else False
+    return {anchor: True if anchor in seen else otherwise for anchor in sorted(wanted)}
+
+
+class Decided:
+    """Ancestry that was decided once. It follows from IDs alone, so no change of the repository alters it.
+
+    Only True and False are kept, never what was missing, and only for the few commits asked about last.
+    """
+
+    _COMMITS = 8
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, bool]] = {}
+
+    def answer(
+        self, commit: str, anchors: set[str], walk: Callable[[set[str]], dict[str, bool | str]]
+    ) -> dict[str, bool | str]:
+        """Answers for all anchors, walking only for those not known yet."""
+        known = self._known.pop(commit, {})
+        rest = anchors - known.keys()
+        answers: dict[str, bool | str] = dict(walk(rest)) if rest else {}
+        known.update((anchor, value) for anchor, value in answers.items() if isinstance(value, bool))
+        self._known[commit] = known
+        while len(self._known) > self._COMMITS:
+            del self._known[next(iter(self._known))]
+        return {anchor: answers[anchor] if anchor in answers else known[anchor] for anchor in sorted(anchors)}
+
+
+def first_parents(
+    read: Read, tip: str | None, stop: str | None, limit: int | None = None
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """See `Repository.parents`, one commit at a time, at most `limit` of them."""
+    at, steps = tip, 0
+    while at is not None and at != stop and steps != limit:
+        tree, links = commit_links(at, read_one(read, at, "commit"))
+        yield at, tree, links
+        at = links[0] if links else None
+        steps += 1
+
+
+def is_below(name: str, prefixes: Iterable[str]) -> bool:
+    """Is a ref at one of the prefixes, or below it? `refs/hn` and `refs/hn/` hold `refs/hn/x`, not `refs/hnx`."""
+    return any(name == prefix or name.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)
+
+
+def batches(oids: Iterable[str], length: int, size: int) -> Iterator[list[str]]:
+    """Full IDs in groups of `size`; whatever is no full ID names no object."""
+    batch: list[str] = []
+    for oid in oids:
+        if is_full_id(oid, length):
+            batch.append(oid)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
+def store_stamp(objects: Path) -> tuple[object, ...]:
+    """Something that changes whenever packs come or go in an object store or a store it borrows from."""
+    stamps: list[object] = [_stat(objects / "pack"), alternates := _stat(objects / "info" / "alternates")]
+    if alternates is not None:
+        for line in os.fsdecode((objects / "info" / "alternates").read_bytes()).splitlines():
+            if line and not line.startswith("#"):
+                stamps.append(_stat(objects / line / "pack"))
+    return tuple(stamps)
+
+
+def _stat(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns

@@ -1,0 +1,151 @@
+"""Appending to a stream: sign, store, move the ref by compare-and-swap, and do it again when the race is lost.
+
+An envelope that lost its race is worthless, because sequence and `previous` are signed (section 2): the
+writer reads again and signs again, a bounded number of times. Success is reported only after the ref moved.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from hn_memory.errors import ConflictError, HnError
+from hn_memory.protocol.chain import ChainHead
+from hn_memory.protocol.commit import REFLOG_MESSAGE, memory_objects
+from hn_memory.protocol.envelope import Envelope, encode_envelope
+from hn_memory.protocol.identifiers import local_ref, memory_id
+from hn_memory.protocol.identity import Identity
+from hn_memory.protocol.limits import SEQUENCE_MAX
+from hn_memory.protocol.record import Record
+from hn_memory.protocol.signing import encode_base64, encode_signature, sign
+from hn_memory.repository.base import RefUpdate, Repository
+from hn_memory.repository.clock import Clock, timestamp
+from hn_memory.repository.locks import WriterLock
+
+ATTEMPTS: Final = 12
+_PAUSE: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What an actor wants to say: an operation and its parts, before sequence and time are known."""
+
+    operation: str
+    record: Record | None = None
+    target: str | None = None
+    reason: str | None = None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A memory whose ref has moved."""
+
+    memory_id: str
+    commit: str
+    ref: str
+    envelope: Envelope
+    payload: bytes
+
+
+HeadReader = Callable[[str, str], ChainHead]
+"""Given a local ref and the commit it holds: the verified head of the stream, or an `HnError`."""
+
+
+def append(
+    repository: Repository,
+    identity: Identity,
+    stream: str,
+    statement: Statement,
+    *,
+    clock: Clock,
+    verified_head: HeadReader,
+    timeout: float = 10.0,
+) -> Appended:
+    """Append one statement to a stream of the identity.
+
+    Raises:
+        ConflictError `append-conflict`: other writers moved the ref every time.
+        ConflictError `repository-busy`: another writer held the lock for `timeout` seconds.
+        HnError `memory-invalid`: the statement breaks a rule of the format; nothing was written.
+        HnError `stream-invalid`: what stands on the stream does not verify, so nothing may follow it.
+    """
+    ref = local_ref(identity.actor, stream)
+    layout = repository.layout
+    with WriterLock(layout.common_dir, ref_format=layout.ref_format, timeout=timeout) as lock:
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(_PAUSE * attempt * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
+            current = repository.ref(ref)
+            if current is not None and current.target is None:
+                raise HnError("stream-invalid", f"{ref} is a symbolic ref; a memory ref must not be")
+            head = None if current is None or current.target is None else verified_head(ref, current.target)
+            prepared = prepare(repository, identity, stream, statement, head, timestamp(clock()))
+            try:
+                lock.journal([ref])
+                repository.update_refs(
+                    [RefUpdate(ref, prepared.commit, None if head is None else head.commit)], REFLOG_MESSAGE
+                )
+            except ConflictError:
+                continue
+            finally:
+                lock.clear()
+            return prepared
+    raise ConflictError(
+        "append-conflict",
+        f"other writers moved the stream {ATTEMPTS} times in a row; nothing was recorded",
+        hint="Run the command again.",
+    )
+
+
+def prepare(
+    repository: Repository,
+    identity: Identity,
+    stream: str,
+    statement: Statement,
+    head: ChainHead | None,
+    instant: str,
+) -> Appended:
+    """Sign the next memory of a stream and store its objects; the ref is not moved."""
+    envelope = next_envelope(identity, stream, statement, head, instant)
+    payload = encode_envelope(envelope)
+    name = memory_id(payload)
+    commit, objects = memory_objects(
+        envelope,
+        payload,
+        encode_signature(sign(identity.seed, payload)),
+        name,
+        None if head is None else head.commit,
+        repository.layout.object_format,
+    )
+    repository.write_objects(objects)
+    return Appended(name, commit, local_ref(identity.actor, stream), envelope, payload)
+
+
+def next_envelope(
+    identity: Identity, stream: str, statement: Statement, head: ChainHead | None, instant: str
+) -> Envelope:
+    """The envelope that follows `head`.
+
+    Raises:
+        HnError `stream-full`: the sequence cannot grow.
+    """
+    if head is not None and head.sequence >= SEQUENCE_MAX:
+        raise HnError("stream-full", "the stream's sequence is at its end", hint="Go on with --stream new.")
+    return Envelope(
+        operation=statement.operation,
+        actor=identity.actor,
+        actor_name=identity.name,
+        public_key=encode_base64(identity.public_key),
+        stream=stream,
+        sequence=1 if head is None else head.sequence + 1,
+        timestamp=instant,
+        previous=None if head is None else head.memory_id,
+        record=statement.record,
+        target=statement.target,
+        reason=statement.reason,
+        evidence=statement.evidence,
+    )

@@ -1,0 +1,211 @@
+"""The public face of one repository: every use case as a method.
+
+Documents that methods answer are the JSON values of the command line; text in them is author data wherever
+it stands below `data`, `content` or `summary`, and inert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from hn_memory.repository.clock import Clock, system_clock
+from hn_memory.service.environment import Environment
+
+if TYPE_CHECKING:
+    from hn_memory.protocol.query import Request
+    from hn_memory.service.write import RecordArguments
+
+
+class Service:
+    """All use cases over one repository. Close it, or use it as a context manager."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End helper processes and release handles."""
+        self.environment.repository.close()
+
+    @property
+    def notices(self) -> list[str]:
+        """Lines for people that the last calls left."""
+        return self.environment.notices
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def record(
+        self, arguments: RecordArguments, *, target: str | None = None, allow_secrets: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Append a record, or with `target` a record that supersedes it."""
+        from hn_memory.service import write
+
+        return write.record(self.environment, arguments, target=target, allow_secrets=allow_secrets)
+
+    def retract(self, target: str, reason: str, *, stream: str | None = None) -> dict[str, Any]:
+        """Append a retraction of a record of our own."""
+        from hn_memory.service import write
+
+        return write.retract(self.environment, target, reason, stream=stream)
+
+    def challenge(
+        self, target: str, reason: str, *, evidence: Sequence[str] = (), stream: str | None = None
+    ) -> dict[str, Any]:
+        """Append a dispute of a record."""
+        from hn_memory.service import write
+
+        return write.challenge(self.environment, target, reason, evidence=evidence, stream=stream)
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def recall(self, request: Request) -> dict[str, Any]:
+        """One page of matches, with a receipt of what was withheld."""
+        from hn_memory.service import read
+
+        return read.recall(self.environment, request)
+
+    def show(self, memory_id: str) -> dict[str, Any]:
+        """One memory by full ID or unambiguous prefix."""
+        from hn_memory.service import read
+
+        return read.show(self.environment, memory_id)
+
+    def log(
+        self, *, max_count: int | None = None, actor: str | None = None, stream: str | None = None
+    ) -> dict[str, Any]:
+        """All memories, newest first, with lifecycle marks and the relationships among them."""
+        from hn_memory.service import read
+
+        return read.log(self.environment, max_count=max_count, actor=actor, stream=stream)
+
+    def streams(self) -> dict[str, Any]:
+        """Every source here, and which stream is this clone's default."""
+        from hn_memory.service import read
+
+        return read.streams(self.environment)
+
+    def use_stream(self, stream: str) -> dict[str, Any]:
+        """Make a stream the default of this clone for the identity in use."""
+        from hn_memory.service import write
+
+        return write.use_stream(self.environment, stream)
+
+    def verify(self) -> dict[str, Any]:
+        """Verify every stream from its first commit."""
+        from hn_memory.service import read
+
+        return read.verify(self.environment)
+
+    def index_rebuild(self) -> dict[str, Any]:
+        """Write the `index-v0.json` snapshot."""
+        from hn_memory.service import snapshot
+
+        return snapshot.rebuild(self.environment)
+
+    def index_verify(self) -> dict[str, Any]:
+        """Check the `index-v0.json` snapshot against the sources."""
+        from hn_memory.service import snapshot
+
+        return snapshot.verify(self.environment)
+
+    # -- policy -------------------------------------------------------------------------------------------
+
+    def policy_show(self, at: str = "HEAD") -> dict[str, Any]:
+        """The policy in force at a commit."""
+        from hn_memory.service import policy
+
+        return policy.show(self.environment, at)
+
+    def policy_check(self, at: str | None = None) -> dict[str, Any]:
+        """Check the policy file of the work tree, or of a commit."""
+        from hn_memory.service import policy
+
+        return policy.check(self.environment, at)
+
+    def policy_trust(self, actors: Sequence[str], kinds: Sequence[str] = ()) -> dict[str, Any]:
+        """Add actors and kinds to the policy file of the work tree."""
+        from hn_memory.service import policy
+
+        return policy.trust(self.environment, actors, kinds)
+
+    def policy_untrust(self, actors: Sequence[str]) -> dict[str, Any]:
+        """Remove actors from the policy file of the work tree."""
+        from hn_memory.service import policy
+
+        return policy.untrust(self.environment, actors)
+
+    # -- identities ---------------------------------------------------------------------------------------
+
+    def init(self, name: str | None = None) -> dict[str, Any]:
+        """Make the first identity of this clone and use it."""
+        from hn_memory.service import identity
+
+        return identity.init(self.environment, name)
+
+    def identity_new(self, name: str) -> dict[str, Any]:
+        """Make a further identity; it is used when it is the first."""
+        from hn_memory.service import identity
+
+        return identity.new(self.environment, name)
+
+    def identity_list(self) -> dict[str, Any]:
+        """All identities of this clone, without private keys."""
+        from hn_memory.service import identity
+
+        return identity.listing(self.environment)
+
+    def identity_show(self, actor: str | None = None) -> dict[str, Any]:
+        """One identity (the one in use by default), without its private key."""
+        from hn_memory.service import identity
+
+        return identity.show(self.environment, actor)
+
+    def identity_use(self, actor: str) -> dict[str, Any]:
+        """Use another identity from now on."""
+        from hn_memory.service import identity
+
+        return identity.use(self.environment, actor)
+
+    def identity_import(self, source: str | PathLike[str], actor: str | None = None) -> dict[str, Any]:
+        """Take over an identity from an identity file or another repository."""
+        from hn_memory.service import identity
+
+        return identity.take(self.environment, Path(source), actor)
+
+
+def open_repository(
+    path: str | PathLike[str] | None = None,
+    *,
+    git_dir: str | PathLike[str] | None = None,
+    actor: str | None = None,
+    backend: str = "auto",
+    clock: Clock = system_clock,
+) -> Service:
+    """The service over the repository at `path` (default: the current directory).
+
+    Args:
+        git_dir: a Git directory named outright, as with `--git-dir`.
+        actor: act as this identity of the keyring instead of the active one.
+        backend: `auto` and `libgit2` suit a process that stays; `git` starts fastest.
+
+    Raises:
+        NotFoundError `not-a-repository`; HnError `repository-unsafe`, `git-missing`.
+    """
+    from hn_memory.repository.discover import discover
+    from hn_memory.repository.keyring import Keyring
+    from hn_memory.repository.open import open_repository as open_backend
+
+    layout = discover(None if path is None else Path(path), git_dir=None if git_dir is None else Path(git_dir))
+    repository = open_backend(layout, prefer=backend)  # type: ignore[arg-type]
+    return Service(Environment(repository, Keyring(layout.common_dir, actor), clock))
