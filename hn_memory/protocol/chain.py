@@ -16,8 +16,7 @@ and are not looked at. The machine does no input or output: it is handed what a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -30,8 +29,7 @@ FILE_MODE: Final = "100644"
 FILE_LIMITS: Final = {MEMORY_FILE: limits.MEMORY_JSON_BYTES, SIGNATURE_FILE: limits.SIGNATURE_BYTES}
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEntry:
+class StreamEntry(NamedTuple):
     """One entry of a memory commit's tree. `size` and `data` are None where the object is not a blob here."""
 
     mode: str
@@ -40,8 +38,7 @@ class StreamEntry:
     data: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class StreamCommit:
+class StreamCommit(NamedTuple):
     """What a commit holds, as read and before it is trusted."""
 
     commit: str
@@ -49,13 +46,25 @@ class StreamCommit:
     entries: tuple[StreamEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChainHead:
+class ChainHead(NamedTuple):
     """The last verified link of a stream."""
 
     sequence: int
     memory_id: str
     commit: str
+
+
+class Place(Protocol):
+    """What the rules of a chain need to know of an envelope."""
+
+    @property
+    def actor(self) -> str: ...
+    @property
+    def stream(self) -> str: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def previous(self) -> str | None: ...
 
 
 class StreamChain:
@@ -81,12 +90,11 @@ class StreamChain:
             HnError: the rule that does not hold; the head stays where it was.
         """
         memory = verify_memory(*read_files(commit))
-        self.link(commit, memory)
+        self.link(commit.commit, commit.parents, memory.id, memory.envelope)
         return memory
 
-    def link(self, commit: StreamCommit, memory: VerifiedMemory) -> None:
+    def link(self, commit: str, commit_parents: tuple[str, ...], memory_id: str, envelope: Place) -> None:
         """Rules 4 to 7, for a memory whose bytes have been verified already."""
-        envelope = memory.envelope
         if envelope.actor != self.actor:
             raise HnError("owner-mismatch", "the envelope's actor is not the owner that the ref names")
         if envelope.stream != self.stream:
@@ -95,8 +103,8 @@ class StreamChain:
         if envelope.sequence != expected:
             raise HnError("sequence-broken", f"sequence is {envelope.sequence}, expected {expected}")
         parents = () if self.head is None else (self.head.commit,)
-        if commit.parents != parents:
-            count = len(commit.parents)
+        if commit_parents != parents:
+            count = len(commit_parents)
             raise HnError(
                 "parent-mismatch", f"{count} parent{'' if count == 1 else 's'}, not the predecessor alone"
                 if parents else f"{count} parents at sequence 1, where none may be",
@@ -104,7 +112,7 @@ class StreamChain:
         previous = None if self.head is None else self.head.memory_id
         if envelope.previous != previous:
             raise HnError("previous-mismatch", "previous is not the memory ID in the parent commit")
-        self.head = ChainHead(envelope.sequence, memory.id, commit.commit)
+        self.head = ChainHead(envelope.sequence, memory_id, commit)
 
 
 def read_files(commit: StreamCommit) -> tuple[bytes, bytes]:

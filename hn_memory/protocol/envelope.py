@@ -12,9 +12,8 @@ Writing applies 3 before it encodes, so no accepted byte differs between the two
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -38,8 +37,7 @@ _REQUIRED: Final = (
 _OPTIONAL: Final = ("previous", "record", "target", "reason", "evidence")
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """What one commit of a stream says, and who says it. `public_key` is the base64 text of the format."""
 
     operation: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.envelope import Envelope, decode_envelope
@@ -10,8 +10,7 @@ from hn_memory.protocol.identifiers import memory_id
 from hn_memory.protocol.signing import KEY_BYTES, RAW_SIGNATURE_BYTES, decode_base64, verify
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedMemory:
+class VerifiedMemory(NamedTuple):
     """A memory whose bytes are canonical, whose rules hold and whose signature was made by its actor's key."""
 
     id: str

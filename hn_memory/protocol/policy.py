@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -21,8 +20,7 @@ _SECTIONS: Final = ("version", "maintainers", "proposals", "pipelines", "memory"
 PolicyState = Literal["present", "no-memory-section", "missing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """What the policy at one commit says of memory. `actors` and `kinds` are empty without a section."""
 
     digest: str

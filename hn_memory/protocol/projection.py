@@ -8,9 +8,8 @@ builds it. Five judgments stay apart: signature, lifecycle, applicability, evide
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from hn_memory.protocol.envelope import Envelope
 from hn_memory.protocol.policy import Policy
@@ -44,8 +43,7 @@ class World(Protocol):
         """Is it a verified event (`sha256:<hex>`)?"""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceMemory:
+class SourceMemory(NamedTuple):
     """A verified memory and the smallest commit ID that carries it."""
 
     id: str
@@ -53,8 +51,7 @@ class SourceMemory:
     envelope: Envelope
 
 
-@dataclass(frozen=True, slots=True)
-class Dependency:
+class Dependency(NamedTuple):
     """Something a memory needs that is not here."""
 
     kind: str
@@ -78,8 +75,7 @@ class Dependency:
         return (self.missing_id, self.kind, self.operation or "", self.owner_id, self.stream, self.reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Relationship:
+class Relationship(NamedTuple):
     """A supersede, retract or challenge whose target is a record it may speak about."""
 
     memory_id: str
@@ -102,8 +98,7 @@ class Relationship:
         return (self.target_id, self.operation, self.memory_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """A relationship that counts for nothing, and why: `self-target`, `wrong-target-kind`, `actor-mismatch`."""
 
     memory_id: str
@@ -120,17 +115,18 @@ class Diagnostic:
         }
 
 
-@dataclass(slots=True)
 class Edges:
     """The relationships that name one record, by what they do. Lists are sorted memory IDs."""
 
-    successors: list[str] = field(default_factory=list)
-    retractions: list[str] = field(default_factory=list)
-    challengers: list[str] = field(default_factory=list)
+    __slots__ = ("challengers", "retractions", "successors")
+
+    def __init__(self) -> None:
+        self.successors: list[str] = []
+        self.retractions: list[str] = []
+        self.challengers: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Lifecycles:
+class Lifecycles(NamedTuple):
     """All relationships of a verified set, judged; independent of any query."""
 
     edges: Mapping[str, Edges]
@@ -239,8 +235,7 @@ def lifecycle_dependency(memory: SourceMemory) -> Dependency:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """Where and how a projection looks: the query commit, an optional subject and path, policy and world."""
 
     commit: str
@@ -250,8 +245,7 @@ class Context:
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One projected record."""
 
     memory: SourceMemory
@@ -316,9 +310,7 @@ def project(
     ]
 
 
-def project_one(
-    memories: Mapping[str, SourceMemory], lifecycles: Lifecycles, context: Context, memory: SourceMemory
-) -> Row | None:
+def project_one(memories: Container[str], lifecycles: Lifecycles, context: Context, memory: SourceMemory) -> Row | None:
     """The row of one memory; None when it is no record."""
     record = memory.envelope.record
     if record is None:
@@ -347,31 +339,44 @@ def project_one(
 
 def judge_applicability(memory: SourceMemory, record: Record, context: Context) -> tuple[str, Dependency | None]:
     """Applicability of a record, and the dependency that an `anchor-missing` names."""
-
-    def missing(kind: str, missing_id: str, reason: str) -> tuple[str, Dependency]:
-        return "anchor-missing", Dependency(kind, memory.id, memory.envelope.stream, missing_id, reason)
-
-    anchor, world = record.anchor, context.world
-    state = world.anchor_state(anchor)
-    if state == "anchor-missing":
-        return missing("anchor-commit", anchor.commit, "anchor-commit-unavailable")
-    if state is not None:
+    anchor = record.anchor
+    state, missing = judge_site(
+        context.world.anchor_state(anchor), anchor.commit, record.applicability.mode, anchor.subject, context
+    )
+    if state == "applicable" and context.path is not None and all(pair.path != context.path for pair in anchor.paths):
+        state = "inapplicable"
+    if missing is None:
         return state, None
-    if not world.query_exists():
-        return missing("query-commit", context.commit, "query-commit-unavailable")
-    mode = record.applicability.mode
+    kind, missing_id, reason = missing
+    return state, Dependency(kind, memory.id, memory.envelope.stream, missing_id, reason)
+
+
+def judge_site(
+    anchor_state: str | None, commit: str, mode: str, subject: str | None, context: Context
+) -> tuple[str, tuple[str, str, str] | None]:
+    """Applicability of whatever is anchored alike, the query's path aside, and kind, ID and reason of what is
+    missing.
+
+    Args:
+        anchor_state: as `World.anchor_state` answers.
+        subject: the anchor's subject, which is the applicability's too in mode `subject`.
+    """
+    if anchor_state == "anchor-missing":
+        return anchor_state, ("anchor-commit", commit, "anchor-commit-unavailable")
+    if anchor_state is not None:
+        return anchor_state, None
+    if not context.world.query_exists():
+        return "anchor-missing", ("query-commit", context.commit, "query-commit-unavailable")
     if mode == "exact":
-        applies = anchor.commit == context.commit
+        applies = commit == context.commit
     elif mode == "descendants":
-        answer = world.ancestry(anchor.commit)
+        answer = context.world.ancestry(commit)
         if isinstance(answer, str):
-            return missing("anchor-ancestry", answer, "ancestry-commit-unavailable")
+            return "anchor-missing", ("anchor-ancestry", answer, "ancestry-commit-unavailable")
         applies = answer
     else:
-        applies = context.subject is not None and context.subject == record.applicability.subject
-    if context.subject is not None and context.subject != anchor.subject:
-        applies = False
-    if context.path is not None and all(pair.path != context.path for pair in anchor.paths):
+        applies = context.subject is not None
+    if context.subject is not None and context.subject != subject:
         applies = False
     return ("applicable" if applies else "inapplicable"), None
 
@@ -384,12 +389,12 @@ _EVIDENCE_REASONS: Final = {
 
 
 def judge_evidence(
-    memory: SourceMemory, evidence: Sequence[str], memories: Mapping[str, SourceMemory] | frozenset[str], world: World
+    memory: SourceMemory, evidence: Sequence[str], memories: Container[str], world: World
 ) -> tuple[str, list[dict[str, Any]], list[Dependency]]:
     """The state of the whole, the details sorted by type and requested ID, and what is missing.
 
     Args:
-        memories: anything that answers `id in memories` for every verified memory, record or not.
+        memories: answers `id in memories` for every verified memory, record or not.
     """
     details: list[dict[str, Any]] = []
     dependencies: list[Dependency] = []

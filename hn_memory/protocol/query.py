@@ -6,8 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hn_memory.errors import HnError, UsageError
 from hn_memory.protocol import limits
@@ -37,8 +36,7 @@ _OPTIONAL_FIELDS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What a caller asks for, as given. `None` bounds mean the defaults, which are soft for content."""
 
     at: str
@@ -56,8 +54,7 @@ class Request:
     include_untrusted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NormalRequest:
+class NormalRequest(NamedTuple):
     """A request in normal form at a resolved commit.
 
     Lists are sorted and unique; an empty list is no filter. `content_bound_given` says whether the caller
@@ -193,7 +190,7 @@ def normalise(request: Request, at_commit: str) -> NormalRequest:
 
 def without_cursor(request: NormalRequest) -> NormalRequest:
     """The same request for the first page."""
-    return replace(request, cursor=None)
+    return request._replace(cursor=None)
 
 
 def _refuse(message: str, field: str, hint: str | None = None) -> None:

@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -26,16 +25,14 @@ HANDOFF_LISTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PathAnchor:
+class PathAnchor(NamedTuple):
     """A repository-relative path and the full ID of its blob, or `absent`."""
 
     path: str
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(NamedTuple):
     """The commit a record is about, with optional paths (sorted) and subject."""
 
     commit: str
@@ -43,16 +40,14 @@ class Anchor:
     subject: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Applicability:
+class Applicability(NamedTuple):
     """Where a record applies: `exact`, `descendants` or `subject` (which names the anchor's subject)."""
 
     mode: str
     subject: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Handoff:
+class Handoff(NamedTuple):
     """Four separate lists of inert text."""
 
     completed: tuple[str, ...] = ()
@@ -65,8 +60,7 @@ class Handoff:
         return tuple((name, getattr(self, attribute)) for name, attribute in HANDOFF_LISTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One deliberate note. Topics are sorted; evidence keeps the author's order."""
 
     kind: str

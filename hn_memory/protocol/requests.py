@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hn_memory.errors import UsageError
 from hn_memory.protocol import limits
@@ -20,8 +19,7 @@ from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import lower, trim
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRequest:
+class RecordRequest(NamedTuple):
     """What a machine asks to have recorded. `anchor` and `applicability` may be left to the caller's context
     where `read_record_request` was told so."""
 

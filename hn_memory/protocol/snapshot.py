@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -16,8 +15,7 @@ from hn_memory.protocol.unicode import terms
 SNAPSHOT_VERSION: Final = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """What a snapshot says: the fingerprint of its sources, its rows and its terms."""
 
     source_fingerprint: str

@@ -1,21 +1,20 @@
 """The gates of recall, each with its reason; together they are the receipt.
 
 A record is counted once, under the first gate it fails, in this order: filtered, applicability, evidence,
-lifecycle, trust, no-match. What passes them all is a match.
+lifecycle, trust, no-match. What passes them all is a match. Most gates need not see a record: who speaks in
+which kind (a voice) and where it is anchored (a site) settle them for all records that share both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from hn_memory.protocol.policy import TRUST_CLASSES
-from hn_memory.protocol.projection import APPLICABILITIES, EVIDENCE_STATES, LIFECYCLES, Row
+from hn_memory.protocol.policy import TRUST_CLASSES, Policy
+from hn_memory.protocol.projection import APPLICABILITIES, EVIDENCE_STATES, LIFECYCLES, Context, judge_site
 from hn_memory.protocol.query import NormalRequest
-from hn_memory.protocol.record import Record
-from hn_memory.protocol.unicode import terms
 
 FILTERED: Final = "filtered"
+EVIDENCE_MISSING: Final = "evidence-missing"
 NO_MATCH: Final = "no-match"
 
 REASONS: Final = (
@@ -28,62 +27,31 @@ REASONS: Final = (
 )
 """Every reason in the order the receipt shows them."""
 
-Gate = Callable[[Row, NormalRequest], str | None]
+
+def voice_is_filtered(actor: str, kind: str, request: NormalRequest) -> bool:
+    """Do the filters exclude what this actor says in this kind?"""
+    return bool((request.kinds and kind not in request.kinds) or (request.actors and actor not in request.actors))
 
 
-def passes_filters(record: Record, actor: str, request: NormalRequest) -> bool:
-    """The cheap filters, which need nothing but the record: kind, actor, topic, path, subject."""
-    anchor = record.anchor
-    return (
-        (not request.kinds or record.kind in request.kinds)
-        and (not request.actors or actor in request.actors)
-        and all(topic in record.topics for topic in request.topics)
-        and (request.path is None or any(pair.path == request.path for pair in anchor.paths))
-        and (request.subject is None or anchor.subject == request.subject)
-    )
+def site_is_filtered(subject: str | None, request: NormalRequest) -> bool:
+    """Does the subject filter exclude what is anchored here?"""
+    return request.subject is not None and subject != request.subject
 
 
-def _filtered(row: Row, request: NormalRequest) -> str | None:
-    return None if passes_filters(row.record, row.memory.envelope.actor, request) else FILTERED
+def applicability_gate(
+    anchor_state: str | None, anchor: str, mode: str, subject: str | None, context: Context
+) -> str | None:
+    """The applicability that withholds what is anchored here, or None."""
+    state, _ = judge_site(anchor_state, anchor, mode, subject, context)
+    return None if state == "applicable" else state
 
 
-def _applicability(row: Row, request: NormalRequest) -> str | None:
-    return None if row.applicability == "applicable" else row.applicability
+def lifecycle_gate(lifecycle: str, request: NormalRequest) -> str | None:
+    """The lifecycle that withholds a record, or None."""
+    return None if not request.lifecycle or lifecycle in request.lifecycle else lifecycle
 
 
-def _evidence(row: Row, request: NormalRequest) -> str | None:
-    return None if row.evidence == "resolved" else f"evidence-{row.evidence}"
-
-
-def _lifecycle(row: Row, request: NormalRequest) -> str | None:
-    return None if not request.lifecycle or row.lifecycle in request.lifecycle else row.lifecycle
-
-
-def _trust(row: Row, request: NormalRequest) -> str | None:
-    return None if not request.trust or row.trust in request.trust else row.trust
-
-
-def _terms(row: Row, request: NormalRequest) -> str | None:
-    return None if has_terms(row.record, request.terms) else NO_MATCH
-
-
-GATES: Final[tuple[Gate, ...]] = (_filtered, _applicability, _evidence, _lifecycle, _trust, _terms)
-
-
-def has_terms(record: Record, wanted: tuple[str, ...]) -> bool:
-    """Does every term occur in content or topics?"""
-    if not wanted:
-        return True
-    found = set(terms(record.content))
-    for topic in record.topics:
-        found.update(terms(topic))
-    return found.issuperset(wanted)
-
-
-def first_failure(row: Row, request: NormalRequest) -> str | None:
-    """The reason of the first gate that withholds a row, or None for a match."""
-    for gate in GATES:
-        reason = gate(row, request)
-        if reason is not None:
-            return reason
-    return None
+def trust_gate(actor: str, kind: str, policy: Policy, request: NormalRequest) -> str | None:
+    """The trust class that withholds what this actor says in this kind, or None."""
+    trust = policy.trust(actor, kind)
+    return None if not request.trust or trust in request.trust else trust

@@ -2,61 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from hn_memory.errors import HnError
-from hn_memory.protocol.canonical import encode
-from hn_memory.protocol.projection import Row
-from hn_memory.protocol.query import NormalRequest, stale_cursor
+from hn_memory.protocol.query import NormalRequest
+from hn_memory.recall.select import Match
 
-Size = Callable[[Row], int]
+Size = Callable[[Match], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """A slice of the matches; `last` is the memory ID to go on after, where more follow."""
 
-    rows: Sequence[Row]
+    matches: list[Match]
     truncated: bool
     last: str | None
 
 
-def content_size(row: Row) -> int:
-    """Bytes of the JSON encoding of a row's content, quotes and escapes counted: recall's budget."""
-    return len(encode(row.record.content))
-
-
-def paginate(matches: Sequence[Row], request: NormalRequest, after: str | None, size: Size) -> Page:
-    """The page after a memory ID (or the first).
-
-    Raises:
-        HnError `bound-too-small`: a match alone passes a bound that the caller gave.
-        UsageError `cursor-stale`: the cursor's last memory is no match any more.
-    """
-    if request.content_bound_given:
-        for row in matches:
-            need = size(row)
-            if need > request.max_content_bytes:
-                raise bound_too_small(row.memory.id, need, request.max_content_bytes)
-    start = 0
-    if after is not None:
-        places = (at for at, row in enumerate(matches) if row.memory.id == after)
-        found = next(places, None)
-        if found is None:
-            raise stale_cursor()
-        start = found + 1
-    rows: list[Row] = []
+def fill_page(following: Iterable[Match], request: NormalRequest, size: Size) -> Page:
+    """The page that begins with the first of `following`, which is all matches from there on, or one more than
+    the page may hold."""
+    taken: list[Match] = []
     total = 0
-    for row in matches[start:]:
-        need = size(row)
+    truncated = False
+    for match in following:
+        need = size(match)
         # The default bound is soft: a record larger than it still comes back, alone on its page.
-        if len(rows) == request.max_records or (rows and total + need > request.max_content_bytes):
+        if len(taken) == request.max_records or (taken and total + need > request.max_content_bytes):
+            truncated = True
             break
-        rows.append(row)
+        taken.append(match)
         total += need
-    truncated = start + len(rows) < len(matches)
-    return Page(rows, truncated, rows[-1].memory.id if truncated and rows else None)
+    return Page(taken, truncated, taken[-1].memory_id if truncated else None)
 
 
 def bound_too_small(memory_id: str, need: int, bound: int) -> HnError:

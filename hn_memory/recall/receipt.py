@@ -35,6 +35,7 @@ def build_receipt(
     matched: int,
     withheld: Mapping[str, int],
     callouts: Sequence[Callout],
+    callout_counts: Mapping[str, int],
     commit: str,
     policy: Policy,
     local: int,
@@ -56,16 +57,15 @@ def build_receipt(
         },
         "index": dict(index),
         "callouts": [
-            {"memoryId": item.memory_id, "code": item.code, "successors": list(item.successors)}
-            for item in callouts[:CALLOUTS_SHOWN]
+            {"memoryId": item.memory_id, "code": item.code, "successors": list(item.successors)} for item in callouts
         ],
-        "hints": [*_hints(matched, counts, callouts, invalid), *extra_hints],
+        "hints": [*_hints(matched, counts, callout_counts, invalid), *extra_hints],
     }
     return receipt
 
 
 def _hints(
-    matched: int, counts: Mapping[str, int], callouts: Sequence[Callout], invalid: Sequence[InvalidSource]
+    matched: int, counts: Mapping[str, int], callouts: Mapping[str, int], invalid: Sequence[InvalidSource]
 ) -> list[str]:
     hints: list[str] = []
     if not matched:
@@ -74,10 +74,10 @@ def _hints(
                 hints.append(f"{count} {_records(count)} {reason}: {_HINTS[reason]}")
         if not counts and not invalid:
             hints.append("no record is here yet; `hn memory record --help` shows how to write one")
-    branching = sum(item.code == "branching" for item in callouts)
+    branching = callouts.get("branching", 0)
     if branching and matched:
         hints.append(f"{branching} {_records(branching)} branching: {_HINTS['branching']}")
-    lost = len(callouts) - branching
+    lost = callouts.get("successor-retracted", 0)
     if lost:
         hints.append(
             f"{lost} {_records(lost)} superseded by something its author retracted: nothing current speaks "

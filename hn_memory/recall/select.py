@@ -1,27 +1,39 @@
-"""Selection over a verified set held in memory: project, pass the gates, count what each withholds."""
+"""Selection from the verified index: what matches, in which order, and what each gate withholds.
+
+Gates that depend on who speaks and where a record is anchored are judged once per voice and site; the
+database joins the verdicts and counts. Records that the filters exclude are never read. What depends on the
+object store (anchors, ancestry, evidence, events) is asked of it afresh, in bulk.
+"""
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from hn_memory.protocol.projection import (
-    Context,
-    Lifecycles,
-    Row,
-    SourceMemory,
-    project_one,
-    sort_rows,
-)
+from hn_memory.index.lookup import contains, valid_edges
+from hn_memory.index.schema import PATHS_BROKEN, PATHS_UNKNOWN
+from hn_memory.index.update import LIFE_CODES
+from hn_memory.protocol.projection import LIFECYCLES, Context
 from hn_memory.protocol.query import NormalRequest
-from hn_memory.protocol.record import Anchor
-from hn_memory.recall.gates import FILTERED, first_failure, passes_filters
+from hn_memory.recall.gates import (
+    EVIDENCE_MISSING,
+    FILTERED,
+    NO_MATCH,
+    applicability_gate,
+    lifecycle_gate,
+    site_is_filtered,
+    trust_gate,
+    voice_is_filtered,
+)
 from hn_memory.repository.world import RepositoryWorld
 
+_SORT_AT_MOST = 4096
+"""Up to this many candidates are sorted outright; beyond it the order index is walked until a page is full."""
 
-@dataclass(frozen=True, slots=True)
-class Callout:
+
+class Callout(NamedTuple):
     """A withheld record whose silence would mislead: `branching`, or superseded by something retracted."""
 
     memory_id: str
@@ -29,77 +41,293 @@ class Callout:
     successors: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Selection:
-    """Matches in recall's order, and what was withheld under which reason."""
+class Match(NamedTuple):
+    """A match by its row number, with what ordering and budget need to know."""
 
-    matches: list[Row] = field(default_factory=list)
-    withheld: Counter[str] = field(default_factory=Counter)
-    callouts: list[Callout] = field(default_factory=list)
+    n: int
+    memory_id: str
+    lifecycle: str
+    timestamp: str
+    size: int
+
+
+class Selection:
+    """A judged request. Counts are exact; matches are read page by page.
+
+    Attributes:
+        withheld: how many records each reason withholds.
+        passing: how many records pass every gate but the terms.
+        matched: how many match.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, request: NormalRequest, context: Context, world: RepositoryWorld
+    ) -> None:
+        self._db = connection
+        self._request = request
+        self._context = context
+        self._world = world
+        self.withheld: Counter[str] = Counter()
+        self._narrow: str | None = None
+        connection.execute("PRAGMA temp_store = MEMORY")
+        self._filter_candidates()
+        self._judge_voices()
+        self._judge_sites()
+        self._count_early()
+        self._lacking = self._find_lacking()
+        self.passing = self._count_late()
+        self.matched = self.passing
+        if request.terms:
+            self._find_terms()
+            self.matched = self._count_matches()
+            if self.passing > self.matched:
+                self.withheld[NO_MATCH] += self.passing - self.matched
 
     @property
     def considered(self) -> int:
         """Records looked at: the matches and everything withheld."""
-        return len(self.matches) + self.withheld.total()
+        return self.matched + self.withheld.total()
+
+    # -- the gates ----------------------------------------------------------------------------------------
+
+    def _table(self, name: str, columns: str) -> None:
+        self._db.execute(f"DROP TABLE IF EXISTS temp.{name}")
+        self._db.execute(f"CREATE TEMP TABLE {name}({columns})")
+
+    def _filter_candidates(self) -> None:
+        """Topics and a path narrow the records before anything else is looked at."""
+        request = self._request
+        sets = [
+            ("SELECT n FROM tagged WHERE t = (SELECT t FROM topic WHERE name = ?)", topic) for topic in request.topics
+        ]
+        if request.path is not None:
+            sets.append(("SELECT n FROM bound WHERE p = (SELECT p FROM path WHERE name = ?)", request.path))
+        if not sets:
+            self._pool = "class"
+            return
+        self._table("candidate", "n INTEGER PRIMARY KEY")
+        self._db.execute(
+            "INSERT INTO candidate " + " INTERSECT ".join(sql for sql, _ in sets), [value for _, value in sets]
+        )
+        self._narrow = "candidate"
+        self._table("pool", "k INTEGER PRIMARY KEY, records INTEGER")
+        self._db.execute(
+            "INSERT INTO pool SELECT class, count(*) FROM candidate CROSS JOIN memory USING(n) GROUP BY class"
+        )
+        self._pool = "temp.pool"
+
+    def _judge_voices(self) -> None:
+        request, policy = self._request, self._context.policy
+        self._table("voice_gate", "v INTEGER PRIMARY KEY, filtered INTEGER, trust TEXT")
+        self._db.executemany(
+            "INSERT INTO voice_gate VALUES(?,?,?)",
+            [
+                (v, voice_is_filtered(actor, kind, request), trust_gate(actor, kind, policy, request))
+                for v, actor, kind in self._db.execute("SELECT v, actor.id, kind FROM voice JOIN actor USING(a)")
+            ],
+        )
+
+    def _judge_sites(self) -> None:
+        sites = self._db.execute("SELECT s, anchor, mode, subject, paths FROM site").fetchall()
+        open_sites = [site for site in sites if not site_is_filtered(site[3] or None, self._request)]
+        evidence = self._git_evidence()
+        self._world.prepare_commits(
+            (anchor for _, anchor, _, _, _ in open_sites),
+            (anchor for _, anchor, mode, _, _ in open_sites if mode == "descendants"),
+            evidence,
+        )
+        self._table("site_gate", "s INTEGER PRIMARY KEY, filtered INTEGER, reason TEXT")
+        verdicts: list[tuple[int, int, str | None]] = []
+        for s, anchor, mode, subject, paths in sites:
+            if site_is_filtered(subject or None, self._request):
+                verdicts.append((s, 1, None))
+                continue
+            state = self._world.commit_state(anchor)
+            if state is None and paths == PATHS_BROKEN:
+                state = "anchor-invalid"
+            elif state is None and paths == PATHS_UNKNOWN:
+                state = "anchor-missing"
+            verdicts.append((s, 0, applicability_gate(state, anchor, mode, subject or None, self._context)))
+        self._db.executemany("INSERT INTO site_gate VALUES(?,?,?)", verdicts)
+
+    def _count_early(self) -> None:
+        """Filters and applicability; what is left stands in `open`."""
+        db, withheld = self._db, self.withheld
+        judged = (
+            f"FROM {self._pool} AS pool JOIN main.class USING(k) CROSS JOIN voice_gate USING(v) "
+            "CROSS JOIN site_gate USING(s) "
+        )
+        early = "CASE WHEN voice_gate.filtered OR site_gate.filtered THEN 'filtered' ELSE site_gate.reason END"
+        if self._pool == "class":
+            judged = "FROM main.class AS pool CROSS JOIN voice_gate USING(v) CROSS JOIN site_gate USING(s) "
+        for reason, records in db.execute(
+            f"SELECT {early} AS early, sum(pool.records) {judged} GROUP BY early HAVING early IS NOT NULL"
+        ):
+            withheld[reason] += records or 0
+        if self._narrow is not None:
+            everything = db.execute("SELECT sum(records) FROM class").fetchone()[0] or 0
+            pooled = db.execute("SELECT sum(records) FROM temp.pool").fetchone()[0] or 0
+            withheld[FILTERED] += everything - pooled
+        self._table("open", "k INTEGER PRIMARY KEY, records INTEGER, life INTEGER, trust TEXT")
+        life = "pool.life" if self._pool == "class" else "class.life"
+        db.execute(
+            f"INSERT INTO open SELECT pool.k, pool.records, {life}, trust {judged} "
+            f"WHERE {early} IS NULL AND pool.records > 0"
+        )
+
+    def _git_evidence(self) -> list[str]:
+        """Object IDs that candidates cite, each once."""
+        rows = self._db.execute(f"SELECT item FROM evidence WHERE item >= 'git:' AND item < 'git;' {self._cited()}")
+        return [row[0][4:] for row in rows]
+
+    def _cited(self) -> str:
+        return "AND e IN (SELECT e FROM cites WHERE n IN (SELECT n FROM candidate))" if self._narrow else ""
+
+    def _find_lacking(self) -> bool:
+        """Records that cite something absent, in `lacking`; False when there are none."""
+        db = self._db
+        absent: list[tuple[int]] = []
+        for e, item in db.execute(f"SELECT e, item FROM evidence WHERE 1 {self._cited()}").fetchall():
+            kind, _, name = item.partition(":")
+            if kind == "git":
+                found = self._world.object_exists(name)
+            elif kind == "event":
+                found = self._world.event_accepted(name)
+            else:
+                found = contains(db, name)
+            if not found:
+                absent.append((e,))
+        self._table("lacking", "n INTEGER PRIMARY KEY")
+        if not absent:
+            return False
+        self._table("absent", "e INTEGER PRIMARY KEY")
+        db.executemany("INSERT INTO absent VALUES(?)", absent)
+        narrow = f"AND n IN (SELECT n FROM {self._narrow})" if self._narrow else ""
+        db.execute(f"INSERT OR IGNORE INTO lacking SELECT n FROM absent CROSS JOIN cites USING(e) WHERE 1 {narrow}")
+        counted = db.execute(
+            "SELECT class, count(*) FROM lacking CROSS JOIN memory USING(n) JOIN open ON open.k = class GROUP BY class"
+        ).fetchall()
+        for klass, records in counted:
+            self.withheld[EVIDENCE_MISSING] += records
+            db.execute("UPDATE open SET records = records - ? WHERE k = ?", (records, klass))
+        return bool(counted)
+
+    def _count_late(self) -> int:
+        """Lifecycle and trust; classes that pass stand in `passing`, those called out in `spoken_for`."""
+        db, request = self._db, self._request
+        passing = 0
+        wanted: set[int] = set()
+        for life, trust, records in db.execute("SELECT life, trust, sum(records) FROM open GROUP BY life, trust"):
+            reason = lifecycle_gate(LIFECYCLES[life], request)
+            if reason is None:
+                wanted.add(life)
+                reason = trust
+            if reason is None:
+                passing += records
+            elif records:
+                self.withheld[reason] += records
+        lives = ",".join(map(str, sorted(wanted))) or "-1"
+        self._table("passing", "k INTEGER PRIMARY KEY")
+        db.execute(f"INSERT INTO passing SELECT k FROM open WHERE trust IS NULL AND life IN ({lives})")
+        self._table("withheld_life", "k INTEGER PRIMARY KEY")
+        db.execute(f"INSERT INTO withheld_life SELECT k FROM open WHERE trust IS NULL AND life NOT IN ({lives})")
+        return passing
+
+    def _find_terms(self) -> None:
+        query = " AND ".join(f'"{term}"' for term in self._request.terms)
+        also = "AND rowid IN (SELECT n FROM candidate)" if self._narrow else ""
+        self._table("hit", "n INTEGER PRIMARY KEY")
+        self._db.execute(f"INSERT INTO hit SELECT rowid FROM terms WHERE terms MATCH ? {also}", (query,))
+        self._narrow = "hit"
+
+    def _count_matches(self) -> int:
+        (count,) = self._db.execute(
+            "SELECT count(*) FROM hit CROSS JOIN memory USING(n) CROSS JOIN passing ON k = class "
+            f"WHERE 1 {self._not_lacking()}"
+        ).fetchone()
+        return int(count)
+
+    def _not_lacking(self) -> str:
+        return "AND n NOT IN (SELECT n FROM lacking)" if self._lacking else ""
+
+    # -- matches ------------------------------------------------------------------------------------------
+
+    def find(self, memory_id: str) -> Match | None:
+        """The match of that ID, or None when it is none (any more)."""
+        rows = self._db.execute(
+            f"SELECT n, id, life, ts, size FROM memory WHERE id = ? {self._conditions()}",
+            (bytes.fromhex(memory_id[7:]),),
+        )
+        return next(map(_match, rows), None)
+
+    def first_larger(self, bound: int) -> Match | None:
+        """The first match in order whose content takes more than `bound` bytes of JSON."""
+        rows = self._db.execute(
+            f"SELECT n, id, life, ts, size FROM memory WHERE size > ? {self._conditions()} "
+            "ORDER BY life, ts DESC, id LIMIT 1",
+            (bound,),
+        )
+        return next(map(_match, rows), None)
+
+    def matches(self, after: Match | None, limit: int) -> Iterator[Match]:
+        """Up to `limit` matches in recall's order, after one of them or from the first."""
+        start = 0 if after is None else LIFE_CODES[after.lifecycle]
+        beyond: tuple[object, ...] = (
+            () if after is None else (after.timestamp, after.timestamp, bytes.fromhex(after.memory_id[7:]))
+        )
+        small = self._narrow is not None and (
+            self._db.execute(
+                f"SELECT count(*) FROM (SELECT 1 FROM {self._narrow} LIMIT {_SORT_AT_MOST + 1})"
+            ).fetchone()[0]
+            <= _SORT_AT_MOST
+        )
+        origin = f"{self._narrow} CROSS JOIN memory USING(n)" if small else "memory INDEXED BY memory_order"
+        narrow = "" if small or self._narrow is None else f"AND n IN (SELECT n FROM {self._narrow})"
+        for life in range(start, len(LIFECYCLES)):
+            if limit <= 0:
+                return
+            later = "AND ts <= ? AND NOT (ts = ? AND id <= ?)" if after is not None and life == start else ""
+            for row in self._db.execute(
+                f"SELECT n, id, life, ts, size FROM {origin} WHERE life = ? AND class IS NOT NULL "
+                f"AND class IN (SELECT k FROM passing) {narrow} {self._not_lacking()} {later} "
+                "ORDER BY ts DESC, id LIMIT ?",
+                (life, *(beyond if later else ()), limit),
+            ).fetchall():
+                limit -= 1
+                yield _match(row)
+
+    def _is_small(self, table: str) -> bool:
+        (rows,) = self._db.execute(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT {_SORT_AT_MOST + 1})").fetchone()
+        return int(rows) <= _SORT_AT_MOST
+
+    def _conditions(self) -> str:
+        narrow = f"AND n IN (SELECT n FROM {self._narrow})" if self._narrow else ""
+        return f"AND class IN (SELECT k FROM passing) {narrow} {self._not_lacking()}"
+
+    # -- callouts -----------------------------------------------------------------------------------------
+
+    def callouts(self, limit: int) -> tuple[list[Callout], Counter[str]]:
+        """Withheld records whose silence would mislead, sorted by ID, and how many there are of each code."""
+        narrow = f"AND memory.n IN (SELECT n FROM {self._narrow})" if self._narrow else ""
+        lacking = "AND memory.n NOT IN (SELECT n FROM lacking)" if self._lacking else ""
+        code = f"CASE WHEN life = {LIFE_CODES['branching']} THEN 'branching' ELSE 'successor-retracted' END"
+        tail = f"class IN (SELECT k FROM withheld_life) {narrow} {lacking}"
+        branching = (
+            f"SELECT memory.n, id, {code} AS code FROM memory INDEXED BY memory_order "
+            f"WHERE life = {LIFE_CODES['branching']} AND class IS NOT NULL AND {tail}"
+        )
+        lost = f"SELECT memory.n, id, {code} AS code FROM lost CROSS JOIN memory USING(n) WHERE {tail}"
+        both = f"{branching} UNION ALL {lost}"
+        counts = Counter(dict(self._db.execute(f"SELECT code, count(*) FROM ({both}) GROUP BY code").fetchall()))
+        if not counts:
+            return [], counts
+        shown = [
+            Callout("sha256:" + raw.hex(), code, tuple(valid_edges(self._db, n).successors))
+            for n, raw, code in self._db.execute(f"SELECT n, id, code FROM ({both}) ORDER BY id LIMIT ?", (limit,))
+        ]
+        return shown, counts
 
 
-def prepare_world(world: RepositoryWorld, memories: Iterable[SourceMemory]) -> None:
-    """Let a world ask in bulk what the projection of these records will need."""
-    anchors: dict[Anchor, None] = {}
-    descendants: dict[str, None] = {}
-    objects: dict[str, None] = {}
-    for memory in memories:
-        record = memory.envelope.record
-        if record is None:
-            continue
-        anchors[record.anchor] = None
-        if record.applicability.mode == "descendants":
-            descendants[record.anchor.commit] = None
-        objects.update((item[4:], None) for item in record.evidence if item.startswith("git:"))
-    world.prepare(anchors, descendants, objects)
-
-
-def select(
-    memories: Mapping[str, SourceMemory],
-    lifecycles: Lifecycles,
-    context: Context,
-    world: RepositoryWorld,
-    request: NormalRequest,
-) -> Selection:
-    """Matches and counts of a request over a whole verified set."""
-    result = Selection()
-    candidates: list[SourceMemory] = []
-    for memory in memories.values():
-        record = memory.envelope.record
-        if record is None:
-            continue
-        if passes_filters(record, memory.envelope.actor, request):
-            candidates.append(memory)
-        else:
-            result.withheld[FILTERED] += 1
-    prepare_world(world, candidates)
-    for memory in candidates:
-        row = project_one(memories, lifecycles, context, memory)
-        if row is None:
-            continue
-        reason = first_failure(row, request)
-        if reason is None:
-            result.matches.append(row)
-            continue
-        result.withheld[reason] += 1
-        callout = judge_callout(row, reason, lifecycles)
-        if callout is not None:
-            result.callouts.append(callout)
-    sort_rows(result.matches)
-    result.callouts.sort(key=lambda item: item.memory_id)
-    return result
-
-
-def judge_callout(row: Row, reason: str, lifecycles: Lifecycles) -> Callout | None:
-    """The callout of a row withheld for its lifecycle, where its silence would read as agreement."""
-    successors = tuple(row.edges.successors)
-    if reason == "branching":
-        return Callout(row.memory.id, "branching", successors)
-    if reason == "superseded" and all(lifecycles.state(successor) == "retracted" for successor in successors):
-        return Callout(row.memory.id, "successor-retracted", successors)
-    return None
+def _match(row: tuple[int, bytes, int, str, int]) -> Match:
+    n, raw, life, timestamp, size = row
+    return Match(n, "sha256:" + raw.hex(), LIFECYCLES[life], timestamp, size)

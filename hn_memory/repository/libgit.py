@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import pygit2
-from pygit2.enums import Option, ReferenceType, RepositoryOpenFlag
+from pygit2.enums import ConfigLevel, Option, ReferenceType, RepositoryOpenFlag
 
 from hn_memory.errors import HnError
 from hn_memory.repository import reading
@@ -51,8 +51,6 @@ class LibgitRepository(Repository):
         self._git = ProcessRepository(layout)
         # Discovery asked Git whether to trust the owner; a second opinion could only differ.
         pygit2.option(Option.SET_OWNER_VALIDATION, 0)
-        # As Git does by default: a ref must not survive a crash that its objects did not.
-        pygit2.option(Option.ENABLE_FSYNC_GITDIR, 1)
         self._decided = reading.Decided()
         self._stamp: object = None
         self._opened = self._open()
@@ -79,7 +77,7 @@ class LibgitRepository(Repository):
             held = self._lookup(name, dangling=True)
             if held is None or held.symbolic is not None or held.target != old:
                 raise moved(name)
-            if new in self.info([new]) and not self._shared() and self._move(name, new, old, message):
+            if new in self.info([new]) and not self._special() and self._move(name, new, old, message):
                 return
         # Whatever went wrong, Git tries again: it waits for locks, and its refusals are the ones we word.
         self._git.update_refs(updates, message)
@@ -141,7 +139,7 @@ class LibgitRepository(Repository):
     # -- writing ------------------------------------------------------------------------------------------
 
     def write_objects(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
-        if len(objects) > _LOOSE_LIMIT or self._shared():
+        if len(objects) > _LOOSE_LIMIT or self._special():
             return self._git.write_objects(objects)
         odb = self._fresh().odb
         try:
@@ -153,12 +151,21 @@ class LibgitRepository(Repository):
 
     def _open(self) -> pygit2.Repository:
         try:
-            opened = pygit2.Repository(str(self.layout.git_dir), RepositoryOpenFlag.NO_SEARCH)
+            try:
+                opened = self._open_once()
+            except pygit2.GitError:
+                # Git overlooks a home that it may not read (sudo keeps HOME); libgit2 must be told to.
+                for level in (ConfigLevel.GLOBAL, ConfigLevel.XDG):
+                    pygit2.option(Option.SET_SEARCH_PATH, level, "")
+                opened = self._open_once()
             # Otherwise the reflog wants user.name, which need not be set.
             opened.set_ident(*IDENTITY)
         except (pygit2.GitError, OSError, ValueError, KeyError) as error:
             raise HnError("repository-unusable", "libgit2 cannot open this repository") from error
         return opened
+
+    def _open_once(self) -> pygit2.Repository:
+        return pygit2.Repository(str(self.layout.git_dir), RepositoryOpenFlag.NO_SEARCH)
 
     def _fresh(self) -> pygit2.Repository:
         """The repository with the packs that are there now; libgit2 notices new packs, not removed ones."""
@@ -170,11 +177,18 @@ class LibgitRepository(Repository):
             self._stamp = stamp
         return self._opened
 
-    def _shared(self) -> bool:
-        """Do others write here (core.sharedRepository)? libgit2 would leave them files of too narrow modes."""
+    def _special(self) -> bool:
+        """Is a write better left to Git?
+
+        libgit2 leaves files of too narrow modes where others write too (core.sharedRepository), and knows
+        nothing of core.fsync. Without that setting Git does not wait for loose objects to reach the disk
+        either.
+        """
         config = self._opened.config
         name = "core.sharedrepository"
-        return name in config and config[name].lower() not in _PRIVATE
+        if name in config and (config[name] or "true").lower() not in _PRIVATE:
+            return True
+        return "core.fsync" in config
 
     def _lookup(self, name: str, *, dangling: bool) -> Ref | None:
         try:
@@ -182,8 +196,8 @@ class LibgitRepository(Repository):
         except (KeyError, ValueError):
             return self._git.ref(name) if not name.isprintable() else None
         except pygit2.GitError:
-            # Its file holds no ID.
-            return Ref(name, None)
+            # Its file holds no ID: for Git, too, that is no ref.
+            return None
         if found.type != ReferenceType.SYMBOLIC:
             return Ref(name, str(found.target))
         if not dangling:
@@ -205,7 +219,9 @@ class LibgitRepository(Repository):
         return True
 
     def _walked(self, commit: str, anchors: set[str]) -> dict[str, bool | str]:
-        if not self._opened.is_shallow:
+        # libgit2 walks along grafts, and takes the boundary of a shallow repository for such.
+        grafted = self._opened.is_shallow or (self.layout.common_dir / "info" / "grafts").exists()
+        if not grafted:
             unmet = set(anchors)
             try:
                 for met in self._opened.walk(commit):

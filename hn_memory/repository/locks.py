@@ -4,7 +4,7 @@ Appends and promotions run under a lock of ours: flock on `<common>/hn/lock`. Th
 The rules:
 
 1. before refs are moved their names stand in the file, with the process that moves them;
-2. the file is emptied when the move is over, however it went;
+2. the file is emptied when the move has ended by itself, done or refused; one that was broken off leaves it;
 3. children of Git inherit the descriptor, so the lock ends when the last of them does, not when we do;
 4. who acquires the lock and finds a journal whose process is gone (or has left the lock, or is itself)
    removes `<ref>.lock` of exactly the refs in it, in a repository whose refs are files, and nothing else.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Literal
 
 from hn_memory.errors import HnError
@@ -16,12 +15,10 @@ def open_repository(layout: Layout, *, prefer: Preference = "auto") -> Repositor
     """Open a discovered repository.
 
     Git serves what libgit2 cannot (SHA-256, reftable, promisor remotes, extensions it does not know) and
-    whoever prefers it: a short command ends before libgit2 is imported. `auto` is Git, too, unless libgit2 is
-    in this process already.
+    whoever prefers it: a short command ends before libgit2 is imported. Otherwise `libgit2` and `auto` are
+    libgit2 where it opens the repository, else Git.
     """
     if prefer == "git" or not _libgit2_fits(layout):
-        return ProcessRepository(layout)
-    if prefer == "auto" and "pygit2" not in sys.modules:
         return ProcessRepository(layout)
     try:
         from hn_memory.repository.libgit import LibgitRepository

@@ -12,8 +12,8 @@ def display(path: Path) -> str:
     The current directory itself is `.`. A home directory is never spelled out, not even when the process
     stands in it or HOME is missing.
     """
-    text = os.path.abspath(path)  # noqa: PTH100 - Path.absolute leaves ".." in place
     cwd = _cwd()
+    text = os.path.normpath(os.path.join(cwd or "", path))  # noqa: PTH118 - Path keeps "..", and wants a cwd
     if cwd is not None:
         inside = _below(text, cwd)
         if inside is not None:

@@ -69,21 +69,21 @@ class ProcessRepository(Repository):
     def refs(self, *prefixes: str) -> list[Ref]:
         if not prefixes:
             return []
-        form = "--format=%(refname)%00%(objectname)%00%(symref)"
-        done = self._run("for-each-ref", form, "--", *(prefix.rstrip("/") for prefix in prefixes))
-        if done.status:
-            raise HnError("refs-unreadable", f"Git cannot list the refs: {without_homes(done.reason)}")
         found: dict[str, Ref] = {}
-        for line in done.stdout.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+        for line in self._listing(prefixes).stdout.decode("utf-8", "surrogateescape").split("\n")[:-1]:
             name, target, symbolic = line.split("\0")
             found[name] = Ref(name, None, symbolic) if symbolic else Ref(name, target)
-        for line in done.stderr.decode("utf-8", "surrogateescape").split("\n"):
-            # A ref file that holds no ID: Git passes it over, a reader must be able to name it.
-            if line.startswith("warning: ignoring broken ref "):
-                name = line.removeprefix("warning: ignoring broken ref ")
-                found.setdefault(name, Ref(name, None))
         inside = [ref for ref in found.values() if reading.is_below(ref.name, prefixes)]
         return sorted(inside, key=lambda ref: ref.name.encode("utf-8", "surrogateescape"))
+
+    def broken_refs(self, *prefixes: str) -> list[str]:
+        """Names of refs that hold no object ID, as a crash of the machine leaves them.
+
+        Git passes them over wherever it lists refs, and so do both backends; a diagnosis may want them.
+        """
+        mark = "warning: ignoring broken ref "
+        lines = self._listing(prefixes).stderr.decode("utf-8", "surrogateescape").split("\n")
+        return sorted(line.removeprefix(mark) for line in lines if line.startswith(mark))
 
     def ref(self, name: str) -> Ref | None:
         if name.startswith("refs/"):
@@ -181,8 +181,10 @@ class ProcessRepository(Repository):
     def write_objects(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
         if not objects:
             return []
-        data = pack(objects, self.layout.object_format)
-        verb = ("unpack-objects", "-q") if len(objects) <= _LOOSE_LIMIT else ("index-pack", "--stdin")
+        # Git refuses a pack that holds an object twice.
+        once = list(dict.fromkeys(objects))
+        data = pack(once, self.layout.object_format)
+        verb = ("unpack-objects", "-q") if len(once) <= _LOOSE_LIMIT else ("index-pack", "--stdin")
         done = run([*self._command, *verb], self._env, stdin=data)
         if done.status:
             raise store_refused(self.layout.objects, done.reason)
@@ -192,6 +194,13 @@ class ProcessRepository(Repository):
 
     def _run(self, *arguments: str) -> Completed:
         return run([*self._command, *arguments], self._env)
+
+    def _listing(self, prefixes: Sequence[str]) -> Completed:
+        form = "--format=%(refname)%00%(objectname)%00%(symref)"
+        done = self._run("for-each-ref", form, "--", *(prefix.rstrip("/") for prefix in prefixes))
+        if done.status:
+            raise HnError("refs-unreadable", f"Git cannot list the refs: {without_homes(done.reason)}")
+        return done
 
     def _here(self, oids: Sequence[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
         """Contents of those objects that are here now, never fetched."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead, StreamChain
@@ -12,18 +11,20 @@ from hn_memory.repository.base import Repository
 from hn_memory.repository.streams import InvalidSource, Source, list_sources, read_stream
 
 
-@dataclass(slots=True)
 class VerifiedSet:
     """The memories of all valid sources, by memory ID, and what was left out.
 
     `heads` maps every source with a well-formed name, valid or not, to its head: what the fingerprint covers.
     """
 
-    memories: dict[str, SourceMemory] = field(default_factory=dict)
-    valid: list[Source] = field(default_factory=list)
-    tips: dict[str, ChainHead] = field(default_factory=dict)
-    invalid: list[InvalidSource] = field(default_factory=list)
-    heads: dict[str, str] = field(default_factory=dict)
+    __slots__ = ("heads", "invalid", "memories", "tips", "valid")
+
+    def __init__(self) -> None:
+        self.memories: dict[str, SourceMemory] = {}
+        self.valid: list[Source] = []
+        self.tips: dict[str, ChainHead] = {}
+        self.invalid: list[InvalidSource] = []
+        self.heads: dict[str, str] = {}
 
     @property
     def local(self) -> int:

@@ -253,9 +253,11 @@ def reason(stderr: bytes) -> str:
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith(("hint:", "warning:"))]
     for mark in ("fatal: ", "error: "):
-        for line in lines:
+        for at, line in enumerate(lines):
             if line.startswith(mark):
-                return line[len(mark) :]
+                # "unknown repository extension found:" is told in two lines.
+                more = f" {lines[at + 1]}" if line.endswith(":") and at + 1 < len(lines) else ""
+                return line[len(mark) :] + more
     return lines[0] if lines else "no reason given"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import FILE_LIMITS, FILE_MODE, StreamCommit, StreamEntry
@@ -14,8 +14,7 @@ from hn_memory.repository.base import ObjectInfo, Repository, TreeEntry, parse_t
 _BATCH = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A memory ref with a well-formed name. `invalid` says why it is not read at all, or is None."""
 
     name: SourceName
@@ -23,8 +22,7 @@ class Source:
     invalid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidSource:
+class InvalidSource(NamedTuple):
     """A source that does not hold, and why. `commit` is the one that broke it, where one did."""
 
     ref: str
@@ -54,33 +52,50 @@ def list_sources(repository: Repository) -> tuple[list[Source], list[InvalidSour
     return sources, invalid
 
 
-def read_stream(repository: Repository, tip: str, stop: str | None = None) -> Iterator[StreamCommit]:
-    """The commits of a stream, oldest first, from after `stop` (or the root) up to `tip`.
+class Walked(NamedTuple):
+    """A commit as walking meets it: its tree and parents are known, its content is not."""
+
+    commit: str
+    tree: str
+    parents: tuple[str, ...]
+
+
+def walk_stream(repository: Repository, tip: str, known: Callable[[str], bool]) -> tuple[list[Walked], str | None]:
+    """Commits from the first after a known one (or the root) up to `tip`, oldest first, and the known one.
 
     First parents are followed; whether more parents may stand there is the verifier's business.
 
     Raises:
-        HnError `object-missing`: a commit on the way is not here, or is no commit.
+        NotFoundError `object-missing`: a commit on the way is not here, or is no commit.
     """
-    walked = list(repository.parents(tip, stop))
+    walked: list[Walked] = []
+    stop: str | None = None
+    for commit, tree, parents in repository.parents(tip):
+        if known(commit):
+            stop = commit
+            break
+        walked.append(Walked(commit, tree, parents))
     walked.reverse()
+    return walked, stop
+
+
+def read_walked(repository: Repository, walked: Iterable[Walked]) -> Iterator[StreamCommit]:
+    """What walked commits hold, in their order, read in batches.
+
+    Raises:
+        HnError `object-missing`: a tree is not here.
+    """
     pending = iter(walked)
     while batch := list(islice(pending, _BATCH)):
         yield from _read_batch(repository, batch)
 
 
-def read_commit(repository: Repository, oid: str) -> StreamCommit:
-    """One memory commit alone.
-
-    Raises:
-        HnError `object-missing`.
-    """
-    for commit, tree, parents in repository.parents(oid):
-        return next(_read_batch(repository, [(commit, tree, parents)]))
-    raise HnError("object-missing", f"commit {oid} is not in the object store")
+def read_stream(repository: Repository, tip: str) -> Iterator[StreamCommit]:
+    """The commits of a stream, oldest first, from the root up to `tip`."""
+    yield from read_walked(repository, walk_stream(repository, tip, lambda _: False)[0])
 
 
-def _read_batch(repository: Repository, batch: list[tuple[str, str, tuple[str, ...]]]) -> Iterator[StreamCommit]:
+def _read_batch(repository: Repository, batch: list[Walked]) -> Iterator[StreamCommit]:
     trees: dict[str, list[TreeEntry]] = {}
     for oid, kind, data in repository.read(dict.fromkeys(tree for _, tree, _ in batch)):
         if kind == "tree":

@@ -38,8 +38,12 @@ class RepositoryWorld:
             descendants: commits whose ancestry will be asked for.
             objects: object IDs whose existence will be asked for.
         """
-        anchors = list(anchors)
-        self._load([self._commit, *(anchor.commit for anchor in anchors), *descendants, *objects])
+        self.prepare_commits((anchor.commit for anchor in anchors), descendants, objects)
+
+    def prepare_commits(self, commits: Iterable[str], descendants: Iterable[str], objects: Iterable[str]) -> None:
+        """As `prepare`, for anchors whose paths are settled already."""
+        descendants = list(descendants)
+        self._load([self._commit, *commits, *descendants, *objects])
         wanted = [
             commit for commit in dict.fromkeys(descendants) if commit not in self._ancestry and self._is_commit(commit)
         ]
@@ -56,6 +60,13 @@ class RepositoryWorld:
         if anchor not in self._anchors:
             self._anchors[anchor] = self._judge_anchor(anchor)
         return self._anchors[anchor]
+
+    def commit_state(self, oid: str) -> str | None:
+        """None when the object is a commit that is here; else what an anchor on it amounts to."""
+        info = self._info(oid)
+        if info is None:
+            return "anchor-missing"
+        return None if info.type == "commit" else "anchor-invalid"
 
     def ancestry(self, commit: str) -> bool | str:
         if commit not in self._ancestry:
@@ -82,13 +93,9 @@ class RepositoryWorld:
         return info is not None and info.type == "commit"
 
     def _judge_anchor(self, anchor: Anchor) -> str | None:
-        info = self._info(anchor.commit)
-        if info is None:
-            return "anchor-missing"
-        if info.type != "commit":
-            return "anchor-invalid"
-        if not anchor.paths:
-            return None
+        state = self.commit_state(anchor.commit)
+        if state is not None or not anchor.paths:
+            return state
         try:
             entries = self._repository.entries(anchor.commit, [pair.path for pair in anchor.paths])
         except NotFoundError:

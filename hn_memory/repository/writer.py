@@ -9,8 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from hn_memory.errors import ConflictError, HnError
 from hn_memory.protocol.chain import ChainHead
@@ -29,8 +28,7 @@ ATTEMPTS: Final = 12
 _PAUSE: Final = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """What an actor wants to say: an operation and its parts, before sequence and time are known."""
 
     operation: str
@@ -40,8 +38,7 @@ class Statement:
     evidence: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """A memory whose ref has moved."""
 
     memory_id: str

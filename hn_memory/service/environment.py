@@ -1,22 +1,73 @@
-"""What every use case works in: a repository, its keys, and the time. Nothing is global."""
+"""What every use case works in: a repository, its keys, its index, and the time. Nothing is global."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hn_memory.repository.base import Repository
 from hn_memory.repository.clock import Clock, system_clock
 from hn_memory.repository.keyring import Keyring
 
+if TYPE_CHECKING:
+    from hn_memory.index.store import Index
+    from hn_memory.index.update import Progress
+    from hn_memory.protocol.chain import ChainHead
+    from hn_memory.repository.streams import InvalidSource
 
-@dataclass(slots=True)
+
 class Environment:
     """One open repository and what goes with it.
 
-    `notices` collects lines for people (stderr) that no result carries.
+    Attributes:
+        notices: lines for people (stderr) that no result carries.
+        progress: told how far a long verification has come.
+        known_tips: heads of local streams that this process verified or wrote, by ref.
     """
 
-    repository: Repository
-    keyring: Keyring
-    clock: Clock = system_clock
-    notices: list[str] = field(default_factory=list)
+    __slots__ = ("_index", "clock", "keyring", "known_tips", "notices", "progress", "repository")
+
+    def __init__(
+        self,
+        repository: Repository,
+        keyring: Keyring,
+        clock: Clock = system_clock,
+        progress: Progress | None = None,
+    ) -> None:
+        self.repository = repository
+        self.keyring = keyring
+        self.clock = clock
+        self.progress = progress
+        self.notices: list[str] = []
+        self.known_tips: dict[str, ChainHead] = {}
+        self._index: Index | None = None
+
+    def index(self) -> Index:
+        """The verified index, brought up to the refs as they are now."""
+        index = self.open_index().refresh()
+        self.note_index(index)
+        return index
+
+    def open_index(self) -> Index:
+        """The index as it was left; `refresh` it before reading."""
+        if self._index is None:
+            from hn_memory.index.store import Index
+
+            self._index = Index(self.repository, self.progress)
+        return self._index
+
+    def note_index(self, index: Index) -> None:
+        """Say in one line what became of an index that was not simply there."""
+        if index.state == "rebuilt" and (index.detail != "it was missing" or index.heads):
+            self.notices.append(f"the index was rebuilt from the signed commits: {index.detail}")
+        elif index.state == "memory":
+            self.notices.append(f"answered without the index file: {index.detail}")
+
+    def note_invalid(self, invalid: list[InvalidSource]) -> None:
+        """Name every source that is left out."""
+        self.notices += [f"left out {source.ref}: {source.reason}" for source in invalid]
+
+    def close(self) -> None:
+        """Release the index and the repository."""
+        if self._index is not None:
+            self._index.close()
+        self.repository.close()

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from hn_memory.errors import InvalidSourceError, NotFoundError, UsageError
-from hn_memory.protocol.envelope import envelope_document
-from hn_memory.protocol.identifiers import memory_prefix, require_actor, require_digest
-from hn_memory.protocol.projection import (
-    Context,
-    Lifecycles,
-    SourceMemory,
-    judge_lifecycles,
-    project_one,
+from hn_memory.errors import InvalidSourceError, UsageError
+from hn_memory.index.lookup import (
+    KnownMemories,
+    find_number,
+    judged_edges,
+    lifecycle_of,
+    lifecycles_of,
+    number_of,
+    read_memory,
+    source_rows,
+    valid_edges,
 )
+from hn_memory.index.store import Index
+from hn_memory.protocol.envelope import envelope_document
+from hn_memory.protocol.identifiers import memory_prefix, parse_source_ref, require_actor, require_digest
+from hn_memory.protocol.projection import Context, Row, SourceMemory, project_one
 from hn_memory.protocol.query import (
     RECALL_CURSOR_DOMAIN,
     RECALL_DIGEST_DOMAIN,
     WARNING,
+    NormalRequest,
     Request,
     decode_cursor,
     encode_cursor,
     normalise,
     query_digest,
     source_fingerprint,
+    stale_cursor,
 )
-from hn_memory.recall.page import content_size, paginate
-from hn_memory.recall.receipt import build_receipt
-from hn_memory.recall.select import prepare_world, select
+from hn_memory.recall.page import Page, bound_too_small, fill_page
+from hn_memory.recall.receipt import CALLOUTS_SHOWN, build_receipt
+from hn_memory.recall.select import Match, Selection
 from hn_memory.repository.policyfile import policy_at
-from hn_memory.repository.scan import VerifiedSet
 from hn_memory.repository.streams import InvalidSource
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.service.environment import Environment
-from hn_memory.service.verified import VerifiedView
-from hn_memory.service.write import default_stream, from_root
 
 
 def recall(environment: Environment, request: Request) -> dict[str, Any]:
@@ -50,47 +56,90 @@ def recall(environment: Environment, request: Request) -> dict[str, Any]:
     commit = repository.resolve_commit(request.at)
     normal = normalise(request, commit)
     policy = policy_at(repository, commit)
-    verified = VerifiedView(environment).all()
-    lifecycles = judge_lifecycles(verified.memories)
     world = RepositoryWorld(repository, commit)
     context = Context(commit, policy, world, normal.subject, normal.path)
-    selection = select(verified.memories, lifecycles, context, world, normal)
-    fingerprint = source_fingerprint(policy.digest, verified.heads)
+    index = environment.index()
+    fingerprint = source_fingerprint(policy.digest, index.heads)
     digest = query_digest(RECALL_DIGEST_DOMAIN, normal.document(), fingerprint, policy.digest)
     after = None if normal.cursor is None else decode_cursor(RECALL_CURSOR_DOMAIN, normal.cursor, digest)
-    page = paginate(selection.matches, normal, after, content_size)
-    dependencies = sorted((dep for row in page.rows for dep in row.dependencies), key=lambda dep: dep.order())
+
+    def ask(db: sqlite3.Connection) -> dict[str, Any]:
+        selection = Selection(db, normal, context, world)
+        page = _page(selection, normal, after)
+        rows = project_rows(db, [match.n for match in page.matches], context)
+        document = result_document(digest, selection.matched, page, rows, RECALL_CURSOR_DOMAIN)
+        document["receipt"] = receipt_document(selection, context, index, db)
+        return document
+
+    document = index.query(ask)
+    environment.note_invalid(index.invalid)
+    return document
+
+
+def _page(selection: Selection, request: NormalRequest, after: str | None) -> Page:
+    if request.content_bound_given:
+        larger = selection.first_larger(request.max_content_bytes)
+        if larger is not None:
+            raise bound_too_small(larger.memory_id, larger.size, request.max_content_bytes)
+    last: Match | None = None
+    if after is not None:
+        last = selection.find(after)
+        if last is None:
+            raise stale_cursor()
+    return fill_page(selection.matches(last, request.max_records + 1), request, lambda match: match.size)
+
+
+def project_rows(db: sqlite3.Connection, numbers: list[int], context: Context) -> list[Row]:
+    """The rows of records by their numbers, in the order given."""
+    memories = {n: read_memory(db, n) for n in numbers}
+    lifecycles = lifecycles_of(db, memories)
+    known = KnownMemories(db)
+    rows = (project_one(known, lifecycles, context, memory) for memory in memories.values())
+    return [row for row in rows if row is not None]
+
+
+def result_document(digest: str, matched: int, page: Page, rows: list[Row], cursor_domain: str) -> dict[str, Any]:
+    """The envelope of section 7, without its receipt."""
+    dependencies = sorted((item for row in rows for item in row.dependencies), key=lambda item: item.order())
     document: dict[str, Any] = {
         "version": 0,
         "warning": WARNING,
         "queryDigest": digest,
-        "matched": len(selection.matches),
-        "returned": len(page.rows),
+        "matched": matched,
+        "returned": len(rows),
         "truncated": page.truncated,
     }
     if page.last is not None:
-        document["nextCursor"] = encode_cursor(RECALL_CURSOR_DOMAIN, digest, page.last)
-    document["memories"] = [row.document() for row in page.rows]
-    document["missingDependencies"] = [dependency.document() for dependency in dependencies]
-    document["receipt"] = build_receipt(
-        considered=selection.considered,
-        matched=len(selection.matches),
-        withheld=selection.withheld,
-        callouts=selection.callouts,
-        commit=commit,
-        policy=policy,
-        local=verified.local,
-        accepted=verified.accepted,
-        invalid=verified.invalid,
-        index={"state": "unused"},
-    )
-    _note_invalid(environment, verified)
+        document["nextCursor"] = encode_cursor(cursor_domain, digest, page.last)
+    document["memories"] = [row.document() for row in rows]
+    document["missingDependencies"] = [item.document() for item in dependencies]
     return document
 
 
-def recall_path(environment: Environment, given: str) -> str:
-    """A path as typed, as recall's filter wants it: from the root of the work tree."""
-    return from_root(environment.repository.layout.prefix, given)
+def receipt_document(selection: Selection, context: Context, index: Index, db: sqlite3.Connection) -> dict[str, Any]:
+    """What a selection withheld and why."""
+    callouts, callout_counts = selection.callouts(CALLOUTS_SHOWN)
+    local, accepted = _source_counts(db)
+    return build_receipt(
+        considered=selection.considered,
+        matched=selection.matched,
+        withheld=selection.withheld,
+        callouts=callouts,
+        callout_counts=callout_counts,
+        commit=context.commit,
+        policy=context.policy,
+        local=local,
+        accepted=accepted,
+        invalid=index.invalid,
+        index={"state": index.state} if index.detail is None else {"state": index.state, "detail": index.detail},
+    )
+
+
+def _source_counts(db: sqlite3.Connection) -> tuple[int, int]:
+    valid, local = db.execute(
+        "SELECT count(*), coalesce(sum(ref LIKE 'refs/hn/memory/%'), 0) FROM source WHERE code IS NULL"
+    ).fetchone()
+    return local, valid - local
 
 
 def show(environment: Environment, memory_id: str) -> dict[str, Any]:
@@ -100,15 +149,29 @@ def show(environment: Environment, memory_id: str) -> dict[str, Any]:
         NotFoundError `memory-unknown`; UsageError `id-invalid`, `id-ambiguous`.
     """
     repository = environment.repository
-    verified = VerifiedView(environment).all()
-    memory = _find(verified.memories, memory_prefix(memory_id))
-    lifecycles = judge_lifecycles(verified.memories)
-    commit = repository.resolve_commit("HEAD")
-    policy = policy_at(repository, commit)
-    world = RepositoryWorld(repository, commit)
-    context = Context(commit, policy, world)
-    target = None if memory.envelope.target is None else verified.memories.get(memory.envelope.target)
-    prepare_world(world, [memory] if target is None else [memory, target])
+    digits = memory_prefix(memory_id)
+    index = environment.index()
+
+    def ask(db: sqlite3.Connection) -> dict[str, Any]:
+        n = find_number(db, digits)
+        commit = repository.resolve_commit("HEAD")
+        context = Context(commit, policy_at(repository, commit), RepositoryWorld(repository, commit))
+        return _show_document(db, n, context)
+
+    document = index.query(ask)
+    environment.note_invalid(index.invalid)
+    return document
+
+
+def _show_document(db: sqlite3.Connection, n: int, context: Context) -> dict[str, Any]:
+    memory = read_memory(db, n)
+    target_id = memory.envelope.target
+    target = None if target_id is None else number_of(db, target_id)
+    rows = {row.memory.id: row for row in project_rows(db, [n] if target is None else [n, target], context)}
+    relationships, diagnostics, dependencies = judged_edges(db, n)
+    missing = set(dependencies)
+    for row in rows.values():
+        missing.update(row.dependencies)
     document: dict[str, Any] = {
         "version": 0,
         "warning": WARNING,
@@ -116,27 +179,13 @@ def show(environment: Environment, memory_id: str) -> dict[str, Any]:
         "commit": memory.commit,
         "envelope": envelope_document(memory.envelope, with_record=False) | {"signature": "valid"},
     }
-    row = project_one(verified.memories, lifecycles, context, memory)
-    target_row = None if target is None else project_one(verified.memories, lifecycles, context, target)
-    if row is not None:
-        document["projection"] = row.document(show=True)
-    if target_row is not None:
-        document["targetProjection"] = target_row.document(show=True)
-    named = {memory.id} if target is None else {memory.id, target.id}
-    dependencies = {dep for dep in lifecycles.dependencies if dep.owner_id in named or dep.missing_id in named}
-    for one in (row, target_row):
-        if one is not None:
-            dependencies.update(one.dependencies)
-    document["relationships"] = [
-        relation.document()
-        for relation in lifecycles.relationships
-        if relation.memory_id == memory.id or relation.target_id == memory.id
-    ]
-    document["missingDependencies"] = [dep.document() for dep in sorted(dependencies, key=lambda dep: dep.order())]
-    document["diagnostics"] = [
-        item.document() for item in lifecycles.diagnostics if memory.id in (item.memory_id, item.target_id)
-    ]
-    _note_invalid(environment, verified)
+    if memory.id in rows:
+        document["projection"] = rows[memory.id].document(show=True)
+    if target_id in rows:
+        document["targetProjection"] = rows[target_id].document(show=True)
+    document["relationships"] = [item.document() for item in relationships]
+    document["missingDependencies"] = [item.document() for item in sorted(missing, key=lambda item: item.order())]
+    document["diagnostics"] = [item.document() for item in diagnostics]
     return document
 
 
@@ -150,26 +199,35 @@ def log(
         require_digest(stream, "a stream", "stream")
     if max_count is not None and max_count < 1:
         raise UsageError("request-invalid", "the count must be at least 1", field="maxCount")
-    verified = VerifiedView(environment).all()
-    lifecycles = judge_lifecycles(verified.memories)
-    chosen = [
-        memory
-        for memory in verified.memories.values()
-        if actor in (None, memory.envelope.actor) and stream in (None, memory.envelope.stream)
-    ]
-    chosen.sort(key=lambda memory: memory.id)
-    chosen.sort(key=lambda memory: (memory.envelope.timestamp, memory.envelope.sequence), reverse=True)
-    _note_invalid(environment, verified)
-    return {
-        "version": 0,
-        "warning": WARNING,
-        "total": len(chosen),
-        "entries": [_log_entry(memory, lifecycles) for memory in chosen[:max_count]],
-        "invalid": [_invalid_document(source) for source in verified.invalid],
-    }
+    index = environment.index()
+
+    def ask(db: sqlite3.Connection) -> dict[str, Any]:
+        chosen = (
+            "FROM memory JOIN link ON link.c = (SELECT min(c) FROM (SELECT c FROM link WHERE c = memory.n AND n = c "
+            "UNION ALL SELECT c FROM link WHERE n = memory.n AND c <> n)) "
+            "JOIN stream ON stream.s = link.s JOIN actor ON actor.a = stream.a "
+            "WHERE (?1 IS NULL OR actor.id = ?1) AND (?2 IS NULL OR stream.id = ?2)"
+        )
+        (total,) = db.execute(f"SELECT count(*) {chosen}", (actor, stream)).fetchone()
+        numbers = db.execute(
+            f"SELECT memory.n {chosen} ORDER BY ts DESC, sequence DESC, memory.id LIMIT ?3",
+            (actor, stream, -1 if max_count is None else max_count),
+        ).fetchall()
+        return {
+            "version": 0,
+            "warning": WARNING,
+            "total": total,
+            "entries": [_log_entry(db, n) for (n,) in numbers],
+            "invalid": [_invalid_document(source) for source in index.invalid],
+        }
+
+    document = index.query(ask)
+    environment.note_invalid(index.invalid)
+    return document
 
 
-def _log_entry(memory: SourceMemory, lifecycles: Lifecycles) -> dict[str, Any]:
+def _log_entry(db: sqlite3.Connection, n: int) -> dict[str, Any]:
+    memory = read_memory(db, n)
     envelope = memory.envelope
     entry: dict[str, Any] = {
         "id": memory.id,
@@ -182,63 +240,75 @@ def _log_entry(memory: SourceMemory, lifecycles: Lifecycles) -> dict[str, Any]:
         "operation": envelope.operation,
     }
     if envelope.record is not None:
-        edges = lifecycles.edges.get(memory.id)
+        edges = valid_edges(db, n)
         entry["kind"] = envelope.record.kind
-        entry["lifecycle"] = lifecycles.state(memory.id)
-        entry["challengers"] = list(edges.challengers) if edges else []
-        entry["successors"] = list(edges.successors) if edges else []
-        entry["retractions"] = list(edges.retractions) if edges else []
+        entry["lifecycle"] = lifecycle_of(db, n)
+        entry["challengers"] = edges.challengers
+        entry["successors"] = edges.successors
+        entry["retractions"] = edges.retractions
         entry["content"] = envelope.record.content
     if envelope.target is not None:
         entry["target"] = envelope.target
-        codes = [item.code for item in lifecycles.diagnostics if item.memory_id == memory.id]
-        missing = any(dep.owner_id == memory.id for dep in lifecycles.dependencies)
-        entry["relationship"] = codes[0] if codes else ("target-unavailable" if missing else "valid")
+        entry["relationship"] = _relationship(db, n, memory)
     if envelope.reason is not None:
         entry["reason"] = envelope.reason
     return entry
 
 
+def _relationship(db: sqlite3.Connection, n: int, memory: SourceMemory) -> str:
+    """`valid`, or why a relationship counts for nothing."""
+    _, diagnostics, dependencies = judged_edges(db, n)
+    for diagnostic in diagnostics:
+        if diagnostic.memory_id == memory.id:
+            return diagnostic.code
+    return "target-unavailable" if any(item.owner_id == memory.id for item in dependencies) else "valid"
+
+
 def streams(environment: Environment) -> dict[str, Any]:
     """Every source, valid or not, and this clone's default stream."""
-    verified = VerifiedView(environment).all()
+    from hn_memory.service.write import default_stream
+
     actor = environment.keyring.active_actor()
     default = None if actor is None else default_stream(environment, actor)
-    names: dict[str, str] = {}
-    counts: dict[str, int] = {}
-    for memory in verified.memories.values():
-        names.setdefault(memory.envelope.actor, memory.envelope.actor_name)
-    rows: list[dict[str, Any]] = []
-    for source in verified.valid:
-        tip = verified.tips[source.name.ref]
-        counts[source.name.ref] = tip.sequence
-        rows.append(
-            {
-                "ref": source.name.ref,
-                "stream": source.name.stream,
-                "actor": source.name.actor,
-                "actorName": names.get(source.name.actor, ""),
-                "remote": source.name.remote,
-                "memories": tip.sequence,
-                "head": tip.memory_id,
-                "commit": tip.commit,
-                "default": source.name.remote is None and (source.name.actor, source.name.stream) == (actor, default),
-            }
-        )
+    index = environment.index()
+
+    def ask(db: sqlite3.Connection) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for ref, head, sequence, raw, name in source_rows(db):
+            source = parse_source_ref(ref)
+            if source is None:
+                continue
+            rows.append(
+                {
+                    "ref": ref,
+                    "stream": source.stream,
+                    "actor": source.actor,
+                    "actorName": name,
+                    "remote": source.remote,
+                    "memories": sequence,
+                    "head": "sha256:" + raw.hex(),
+                    "commit": head,
+                    "default": source.remote is None and (source.actor, source.stream) == (actor, default),
+                }
+            )
+        return rows
+
     return {
         "version": 0,
         "default": default,
-        "streams": rows,
-        "invalid": [_invalid_document(source) for source in verified.invalid],
+        "streams": index.query(ask),
+        "invalid": [_invalid_document(source) for source in index.invalid],
     }
 
 
 def verify(environment: Environment) -> dict[str, Any]:
     """Verify every stream from its first commit, trusting nothing remembered.
 
-    The document says of each source whether it holds; a door turns `invalid` into the exit status 6.
+    The document says of each source whether it holds; `require_valid` turns an invalid one into an error.
     """
-    verified = VerifiedView(environment, fresh=True).all()
+    from hn_memory.repository.scan import scan
+
+    verified = scan(environment.repository)
     return {
         "version": 0,
         "valid": not verified.invalid,
@@ -273,28 +343,8 @@ def _invalid_document(source: InvalidSource) -> dict[str, Any]:
     return document
 
 
-def _note_invalid(environment: Environment, verified: VerifiedSet) -> None:
-    for source in verified.invalid:
-        environment.notices.append(f"left out {source.ref}: {source.reason}")
+def recall_path(environment: Environment, given: str) -> str:
+    """A path as typed, as recall's filter wants it: from the root of the work tree."""
+    from hn_memory.service.write import from_root
 
-
-def _find(memories: Mapping[str, SourceMemory], digits: str) -> SourceMemory:
-    full = "sha256:" + digits
-    if full in memories:
-        return memories[full]
-    found = [memory_id for memory_id in memories if memory_id.startswith(full)]
-    if not found:
-        raise NotFoundError(
-            "memory-unknown",
-            f"no verified memory of this clone has an ID that begins with {digits}",
-            hint="`hn memory log` lists what is here; `hn memory verify` names sources that are left out.",
-            field="id",
-        )
-    if len(found) > 1:
-        raise UsageError(
-            "id-ambiguous",
-            f"{len(found)} memories have an ID that begins with {digits}",
-            hint="Give more digits.",
-            field="id",
-        )
-    return memories[found[0]]
+    return from_root(environment.repository.layout.prefix, given)

@@ -36,7 +36,7 @@ class Service:
 
     def close(self) -> None:
         """End helper processes and release handles."""
-        self.environment.repository.close()
+        self.environment.close()
 
     @property
     def notices(self) -> list[str]:
@@ -108,16 +108,22 @@ class Service:
         return read.verify(self.environment)
 
     def index_rebuild(self) -> dict[str, Any]:
-        """Write the `index-v0.json` snapshot."""
+        """Build the index anew from the signed commits and write the `index-v0.json` snapshot."""
         from hn_memory.service import snapshot
 
         return snapshot.rebuild(self.environment)
 
     def index_verify(self) -> dict[str, Any]:
-        """Check the `index-v0.json` snapshot against the sources."""
+        """Check the index and the `index-v0.json` snapshot, if there is one, against the sources."""
         from hn_memory.service import snapshot
 
         return snapshot.verify(self.environment)
+
+    def index_status(self) -> dict[str, Any]:
+        """What the index holds and whether it would be used; changes nothing."""
+        from hn_memory.service import snapshot
+
+        return snapshot.status(self.environment)
 
     # -- policy -------------------------------------------------------------------------------------------
 

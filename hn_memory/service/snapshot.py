@@ -1,29 +1,40 @@
-"""The use cases of the `index-v0.json` snapshot: HEAD, no filter."""
+"""The use cases of the index: rebuild, verify, status, and the `index-v0.json` snapshot (HEAD, no filter)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hn_memory.errors import HnError
+from hn_memory.errors import HnError, NotFoundError
+from hn_memory.index.lookup import memory_count
+from hn_memory.index.schema import SEARCH_TABLES
 from hn_memory.index.snapshotfile import read_snapshot, write_snapshot
-from hn_memory.protocol.projection import Context, judge_lifecycles, project
+from hn_memory.index.store import DATABASE, Index, UnusableIndexError
+from hn_memory.index.update import stale_sources
+from hn_memory.protocol.projection import Context
 from hn_memory.protocol.query import source_fingerprint
 from hn_memory.protocol.snapshot import Snapshot, build_snapshot
-from hn_memory.recall.select import prepare_world
 from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.private import PrivateFiles
+from hn_memory.repository.streams import list_sources
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.service.environment import Environment
-from hn_memory.service.verified import VerifiedView
+from hn_memory.service.read import project_rows
 
 
 def rebuild(environment: Environment) -> dict[str, Any]:
-    """Write the snapshot of every record at HEAD."""
-    snapshot = _current(environment)
+    """Build the index anew from the signed commits, and the snapshot of every record at HEAD from it."""
+    index = environment.open_index()
+    try:
+        index.rebuild()
+    except UnusableIndexError as error:
+        raise HnError("index-unwritable", f"the index was not rebuilt: {error.why}") from None
+    snapshot = _current(environment, index)
     size = write_snapshot(_files(environment), snapshot)
+    environment.note_invalid(index.invalid)
     return {
         "version": 0,
         "state": "rebuilt",
+        "memories": memory_count(index.db),
         "records": len(snapshot.records),
         "tokens": len(snapshot.tokens),
         "bytes": size,
@@ -32,46 +43,89 @@ def rebuild(environment: Environment) -> dict[str, Any]:
 
 
 def verify(environment: Environment) -> dict[str, Any]:
-    """Check the snapshot against the sources as they are now.
+    """Check the database against the refs, and the snapshot, if there is one, against the sources.
 
     Raises:
-        NotFoundError `index-missing`; HnError `index-corrupt`, `index-incompatible`, `index-stale`.
+        NotFoundError `index-missing`: there is neither a database nor a snapshot.
+        HnError `index-corrupt`, `index-incompatible`, `index-stale`.
     """
-    stored = read_snapshot(_files(environment))
-    current = _current(environment)
-    if stored.source_fingerprint != current.source_fingerprint:
-        raise HnError(
-            "index-stale",
-            "the snapshot was made from other sources or another policy",
-            hint="`hn memory index rebuild` writes it again.",
-        )
-    if stored != current:
-        raise HnError(
-            "index-corrupt",
-            "the snapshot does not say what its sources say",
-            hint="`hn memory index rebuild` writes it again.",
-        )
-    return {
-        "version": 0,
-        "state": "valid",
-        "records": len(current.records),
-        "tokens": len(current.tokens),
-        "sourceFingerprint": current.source_fingerprint,
+    database = _database_state(environment)
+    if database in ("corrupt", "incompatible"):
+        raise _bad(database, "the index database")
+    snapshot: str = "missing"
+    try:
+        stored = read_snapshot(_files(environment))
+    except NotFoundError:
+        if database == "missing":
+            raise NotFoundError(
+                "index-missing", "there is no index", hint="`hn memory index rebuild` writes it."
+            ) from None
+    else:
+        current = _current(environment, environment.index())
+        if stored.source_fingerprint != current.source_fingerprint:
+            raise _bad("stale", "the index snapshot")
+        if stored != current:
+            raise _bad("corrupt", "the index snapshot")
+        snapshot = "valid"
+    if database == "stale":
+        raise _bad("stale", "the index database")
+    return {"version": 0, "state": "valid", "database": database, "snapshot": snapshot}
+
+
+def status(environment: Environment) -> dict[str, Any]:
+    """What the index is and holds, without changing it."""
+    document: dict[str, Any] = {"version": 0, "state": _database_state(environment)}
+    path = _files(environment).path(DATABASE)
+    if path.is_file():
+        document["bytes"] = path.stat().st_size
+    index = Index(environment.repository)
+    try:
+        index.check()
+    except (UnusableIndexError, HnError):
+        return document
+    document["memories"] = memory_count(index.db)
+    document["payloadBytes"] = index.db.execute("SELECT coalesce(sum(length(data)), 0) FROM payload").fetchone()[0]
+    marks = ",".join("?" * len(SEARCH_TABLES))
+    document["searchBytes"] = index.db.execute(
+        f"SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name IN ({marks})",  # noqa: S608 - marks only
+        SEARCH_TABLES,
+    ).fetchone()[0]
+    index.close()
+    return document
+
+
+def _bad(state: str, what: str) -> HnError:
+    reasons = {
+        "corrupt": "does not hold what its sources say",
+        "incompatible": "was made by another version",
+        "stale": "was made from other sources or another policy",
     }
+    return HnError(f"index-{state}", f"{what} {reasons[state]}", hint="`hn memory index rebuild` writes it again.")
+
+
+def _database_state(environment: Environment) -> str:
+    """`valid`, `stale`, `missing`, `corrupt` or `incompatible`, as the file stands."""
+    index = Index(environment.repository)
+    try:
+        index.check()
+        sources, _ = list_sources(environment.repository)
+        moved, gone = stale_sources(index.db, sources)
+    except UnusableIndexError as error:
+        return {"it was missing": "missing", "it was made by another version": "incompatible"}.get(error.why, "corrupt")
+    finally:
+        index.close()
+    return "stale" if moved or gone else "valid"
 
 
 def _files(environment: Environment) -> PrivateFiles:
     return PrivateFiles(environment.repository.layout.common_dir)
 
 
-def _current(environment: Environment) -> Snapshot:
+def _current(environment: Environment, index: Index) -> Snapshot:
     repository = environment.repository
     commit = repository.resolve_commit("HEAD")
     policy = policy_at(repository, commit)
-    verified = VerifiedView(environment).all()
-    world = RepositoryWorld(repository, commit)
-    prepare_world(world, verified.memories.values())
-    rows = project(verified.memories, judge_lifecycles(verified.memories), Context(commit, policy, world))
-    for source in verified.invalid:
-        environment.notices.append(f"left out {source.ref}: {source.reason}")
-    return build_snapshot(source_fingerprint(policy.digest, verified.heads), (row.document() for row in rows))
+    context = Context(commit, policy, RepositoryWorld(repository, commit))
+    numbers = [n for (n,) in index.db.execute("SELECT n FROM memory WHERE class IS NOT NULL ORDER BY id")]
+    rows = project_rows(index.db, numbers, context)
+    return build_snapshot(source_fingerprint(policy.digest, index.heads), (row.document() for row in rows))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
+from hn_memory.index.lookup import number_of, read_memory, source_tip
 from hn_memory.protocol import limits
 from hn_memory.protocol.canonical import require_text
 from hn_memory.protocol.chain import ChainHead
@@ -30,7 +30,6 @@ from hn_memory.repository.base import Repository
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.writer import Appended, Statement, append
 from hn_memory.service.environment import Environment
-from hn_memory.service.verified import VerifiedView
 
 NEW_STREAM: Final = "new"
 
@@ -39,8 +38,7 @@ _STREAM_FILE_BYTES: Final = 72
 _BLOB_MODES: Final = frozenset({"100644", "100755", "120000"})
 
 
-@dataclass(frozen=True, slots=True)
-class RecordArguments:
+class RecordArguments(NamedTuple):
     """What a caller wants recorded, before defaults and look-ups.
 
     `paths` are pairs of a path as given (relative to the caller's directory, or from the root after `:/`)
@@ -154,14 +152,39 @@ def _choose_stream(environment: Environment, identity: Identity, stream: str | N
 
 
 def _append(environment: Environment, identity: Identity, stream: str, statement: Statement) -> Appended:
-    view = VerifiedView(environment)
-
-    def verified_head(ref: str, commit: str) -> ChainHead:
-        return view.head(ref, commit)
-
-    return append(
-        environment.repository, identity, stream, statement, clock=environment.clock, verified_head=verified_head
+    appended = append(
+        environment.repository,
+        identity,
+        stream,
+        statement,
+        clock=environment.clock,
+        verified_head=lambda ref, commit: _verified_head(environment, ref, commit),
     )
+    _remember(environment, appended)
+    return appended
+
+
+def _verified_head(environment: Environment, ref: str, commit: str) -> ChainHead:
+    """The verified head of a local stream; the chain below it is verified once, by the index."""
+    tip = environment.known_tips.get(ref)
+    if tip is not None and tip.commit == commit:
+        return tip
+    index = environment.open_index()
+    index.refresh()
+    tip = source_tip(index.db, ref, commit)
+    if tip is None:
+        reason = next((source.reason for source in index.invalid if source.ref == ref), "its ref moved")
+        raise HnError(
+            "stream-invalid",
+            f"the stream does not verify: {reason}",
+            hint="See `hn memory verify`; go on in another stream with --stream new.",
+        )
+    return tip
+
+
+def _remember(environment: Environment, appended: Appended) -> None:
+    envelope = appended.envelope
+    environment.known_tips[appended.ref] = ChainHead(envelope.sequence, appended.memory_id, appended.commit)
 
 
 def _document(appended: Appended) -> dict[str, Any]:
@@ -190,14 +213,16 @@ def _check_reason(reason: str) -> None:
 def _check_target(environment: Environment, target: str, operation: str, identity: Identity) -> None:
     """Refuse before signing what projection would set aside (section 5)."""
     require_digest(target, "a target", "target")
-    memory = VerifiedView(environment).memory(target)
-    if memory is None:
+    db = environment.index().db
+    number = number_of(db, target)
+    if number is None:
         raise NotFoundError(
             "memory-unknown",
             f"{target} is not among the verified memories of this clone",
             hint="`hn memory log` lists what is here.",
             field="target",
         )
+    memory = read_memory(db, number)
     if memory.envelope.record is None:
         raise UsageError(
             "target-not-record",

@@ -1,0 +1,135 @@
+"""From commits to what the index stores of them: verified once, here, and taken apart.
+
+Verification is the expensive part of a cold start, so large runs of commits are spread over all cores:
+workers read, verify and take apart; the caller links the results into chains, which is cheap and in order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from hn_memory.errors import HnError
+from hn_memory.protocol.canonical import encode
+from hn_memory.protocol.chain import StreamCommit, read_files
+from hn_memory.protocol.envelope import Envelope
+from hn_memory.protocol.memory import verify_memory
+from hn_memory.protocol.unicode import terms
+from hn_memory.repository.streams import Walked, read_walked
+
+if TYPE_CHECKING:
+    from hn_memory.repository.base import Layout, Repository
+
+CHUNK: Final = 256
+PARALLEL_FROM: Final = 2048
+"""Commits below which starting workers costs more than it saves."""
+
+
+class Entry(NamedTuple):
+    """A verified memory as the index stores it. `terms` are its query terms, joined by spaces."""
+
+    commit: str
+    parents: tuple[str, ...]
+    id: str
+    payload: bytes
+    operation: str
+    actor: str
+    actor_name: str
+    stream: str
+    sequence: int
+    previous: str | None
+    timestamp: str
+    target: str | None
+    kind: str | None = None
+    anchor: str = ""
+    subject: str | None = None
+    mode: str = ""
+    paths: tuple[tuple[str, str], ...] = ()
+    topics: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    size: int = 0
+    terms: str = ""
+
+
+class Refused(NamedTuple):
+    """A commit that does not verify, and why."""
+
+    commit: str
+    code: str
+    message: str
+
+
+def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: Envelope, payload: bytes) -> Entry:
+    """An entry from a verified envelope."""
+    record = envelope.record
+    common = (
+        commit, parents, memory_id, payload, envelope.operation, envelope.actor, envelope.actor_name, envelope.stream,
+        envelope.sequence, envelope.previous, envelope.timestamp, envelope.target,
+    )  # fmt: skip
+    if record is None:
+        return Entry(*common)
+    found = dict.fromkeys(terms(record.content))
+    for topic in record.topics:
+        found.update(dict.fromkeys(terms(topic)))
+    return Entry(
+        *common,
+        kind=record.kind,
+        anchor=record.anchor.commit,
+        subject=record.anchor.subject,
+        mode=record.applicability.mode,
+        paths=tuple((pair.path, pair.blob) for pair in record.anchor.paths),
+        topics=record.topics,
+        evidence=record.evidence,
+        size=len(encode(record.content)),
+        terms=" ".join(found),
+    )
+
+
+def verify_commit(commit: StreamCommit) -> Entry | Refused:
+    """Everything about one commit that can be judged without its neighbours."""
+    try:
+        payload, signature = read_files(commit)
+        memory = verify_memory(payload, signature)
+    except HnError as error:
+        return Refused(commit.commit, error.code, error.message)
+    return take_apart(commit.commit, commit.parents, memory.id, memory.envelope, payload)
+
+
+def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[Entry | Refused]:
+    """Entries of walked commits, in their order; spread over all cores when there are many."""
+    workers = min(os.cpu_count() or 1, 8)
+    if len(walked) < PARALLEL_FROM or workers < 2 or repository.backend == "fake":
+        for commit in read_walked(repository, walked):
+            yield verify_commit(commit)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    chunks = (list(walked[at : at + CHUNK]) for at in range(0, len(walked), CHUNK))
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("fork"), initializer=_start_worker, initargs=(repository.layout,)
+    ) as pool:
+        # A bounded window keeps the memory flat: results wait no longer than their turn.
+        pending = [pool.submit(_verify_chunk, chunk) for chunk in islice(chunks, workers * 4)]
+        while pending:
+            entries = pending.pop(0).result()
+            pending += [pool.submit(_verify_chunk, chunk) for chunk in islice(chunks, 1)]
+            yield from entries
+
+
+_worker: Repository | None = None
+
+
+def _start_worker(layout: Layout) -> None:
+    global _worker
+    from hn_memory.repository.open import open_repository
+
+    _worker = open_repository(layout, prefer="libgit2")
+
+
+def _verify_chunk(chunk: list[Walked]) -> list[Entry | Refused]:
+    if _worker is None:
+        raise RuntimeError("the worker was not started")
+    return [verify_commit(commit) for commit in read_walked(_worker, chunk)]

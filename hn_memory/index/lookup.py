@@ -1,0 +1,178 @@
+"""Reading single memories and their relationships from the index, in the terms of the protocol."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from hn_memory.errors import NotFoundError, UsageError
+from hn_memory.protocol.envelope import decode_envelope
+from hn_memory.protocol.projection import (
+    LIFECYCLES,
+    Dependency,
+    Diagnostic,
+    Edges,
+    Lifecycles,
+    Relationship,
+    SourceMemory,
+    judge_relationship,
+    lifecycle_dependency,
+)
+
+if TYPE_CHECKING:
+    from hn_memory.protocol.chain import ChainHead
+
+_LISTS = {"supersede": "successors", "retract": "retractions", "challenge": "challengers"}
+
+# A relationship counts when its target is a record, not itself, and (challenges aside) of the same actor.
+_VALID_EDGES = """
+SELECT e.op, m.id, e.n FROM edge e JOIN memory m ON m.n = e.n
+WHERE e.target = (SELECT id FROM memory WHERE n = ?1) AND e.n <> ?1 AND (e.op = 'challenge' OR e.a = (
+    SELECT voice.a FROM memory t JOIN class ON class.k = t.class JOIN voice ON voice.v = class.v WHERE t.n = ?1))
+ORDER BY m.id
+"""
+
+
+def contains(db: sqlite3.Connection, memory_id: str) -> bool:
+    """Is a memory (record or not) of that full ID in the verified set?"""
+    return db.execute("SELECT 1 FROM memory WHERE id = ?", (bytes.fromhex(memory_id[7:]),)).fetchone() is not None
+
+
+class KnownMemories:
+    """Answers `id in known` for the verified set."""
+
+    __slots__ = ("_db",)
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __contains__(self, memory_id: object) -> bool:
+        return isinstance(memory_id, str) and contains(self._db, memory_id)
+
+
+def find_number(db: sqlite3.Connection, digits: str) -> int:
+    """The row number of the memory whose ID begins with hexadecimal digits.
+
+    Raises:
+        NotFoundError `memory-unknown`; UsageError `id-ambiguous`.
+    """
+    low, high = bytes.fromhex(digits.ljust(64, "0")), bytes.fromhex(digits.ljust(64, "f"))
+    found = db.execute("SELECT n FROM memory WHERE id BETWEEN ? AND ?", (low, high)).fetchall()
+    if not found:
+        raise NotFoundError(
+            "memory-unknown",
+            f"no verified memory of this clone has an ID that begins with {digits}",
+            hint="`hn memory log` lists what is here; `hn memory verify` names sources that are left out.",
+            field="id",
+        )
+    if len(found) > 1:
+        raise UsageError(
+            "id-ambiguous",
+            f"{len(found)} memories have an ID that begins with {digits}",
+            hint="Give more digits.",
+            field="id",
+        )
+    return int(found[0][0])
+
+
+def number_of(db: sqlite3.Connection, memory_id: str) -> int | None:
+    """The row number of a memory by its full ID."""
+    row = db.execute("SELECT n FROM memory WHERE id = ?", (bytes.fromhex(memory_id[7:]),)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def read_memory(db: sqlite3.Connection, n: int) -> SourceMemory:
+    """A memory with its envelope and the smallest commit that carries it."""
+    raw, payload = db.execute("SELECT id, data FROM memory JOIN payload USING(n) WHERE n = ?", (n,)).fetchone()
+    (commit,) = db.execute(
+        "SELECT min(oid) FROM (SELECT oid FROM link WHERE c = ?1 AND n = ?1 "
+        "UNION ALL SELECT oid FROM link WHERE n = ?1 AND c <> n)",
+        (n,),
+    ).fetchone()
+    return SourceMemory("sha256:" + raw.hex(), commit.hex(), decode_envelope(payload))
+
+
+def valid_edges(db: sqlite3.Connection, n: int) -> Edges:
+    """The relationships that count for a record."""
+    edges = Edges()
+    for operation, raw, _ in db.execute(_VALID_EDGES, (n,)):
+        getattr(edges, _LISTS[operation]).append("sha256:" + raw.hex())
+    return edges
+
+
+def lifecycles_of(db: sqlite3.Connection, memories: Mapping[int, SourceMemory]) -> Lifecycles:
+    """The lifecycles of some records: edges and orphans, without the lists that span the whole set."""
+    edges: dict[str, Edges] = {}
+    orphans: set[str] = set()
+    for n, memory in memories.items():
+        edges[memory.id] = valid_edges(db, n)
+        if lifecycle_of(db, n) == "dependency-missing":
+            orphans.add(memory.id)
+    return Lifecycles(edges, (), (), (), frozenset(orphans))
+
+
+def lifecycle_of(db: sqlite3.Connection, n: int) -> str | None:
+    """The lifecycle of a record; None for a memory that is none."""
+    (life,) = db.execute("SELECT life FROM memory WHERE n = ?", (n,)).fetchone()
+    return None if life is None else LIFECYCLES[life]
+
+
+def judged_edges(db: sqlite3.Connection, n: int) -> tuple[list[Relationship], list[Diagnostic], list[Dependency]]:
+    """Every relationship that a memory makes or that names it, judged: valid ones, diagnostics, missing ones."""
+    (raw,) = db.execute("SELECT id FROM memory WHERE n = ?", (n,)).fetchone()
+    relationships: list[Relationship] = []
+    diagnostics: list[Diagnostic] = []
+    dependencies: list[Dependency] = []
+    for (source,) in db.execute("SELECT n FROM edge WHERE n = ? OR target = ?", (n, raw)).fetchall():
+        memory = read_memory(db, source)
+        envelope = memory.envelope
+        target_id = envelope.target or ""
+        target = number_of(db, target_id)
+        named = None if target is None else read_memory(db, target)
+        verdict = judge_relationship(
+            memory.id,
+            envelope.operation,
+            envelope.actor,
+            target_id,
+            None if named is None else named.envelope.record is not None,
+            None if named is None else named.envelope.actor,
+        )
+        if verdict == "valid":
+            relationships.append(
+                Relationship(memory.id, envelope.stream, envelope.actor, envelope.operation, target_id)
+            )
+        elif verdict == "target-unavailable":
+            dependencies.append(lifecycle_dependency(memory))
+        else:
+            diagnostics.append(Diagnostic(memory.id, envelope.operation, target_id, verdict))
+    relationships.sort(key=Relationship.order)
+    diagnostics.sort(key=lambda item: (item.target_id, item.operation, item.memory_id))
+    dependencies.sort(key=Dependency.order)
+    return relationships, diagnostics, dependencies
+
+
+def source_tip(db: sqlite3.Connection, ref: str, head: str) -> ChainHead | None:
+    """The verified tip of a source, if the index knows it at that head."""
+    from hn_memory.protocol.chain import ChainHead
+
+    row = db.execute(
+        "SELECT link.sequence, memory.id FROM source JOIN link ON link.c = source.tip JOIN memory USING(n) "
+        "WHERE source.ref = ? AND source.head = ?",
+        (ref, head),
+    ).fetchone()
+    return None if row is None else ChainHead(row[0], "sha256:" + row[1].hex(), head)
+
+
+def source_rows(db: sqlite3.Connection) -> Iterable[tuple[Any, ...]]:
+    """Ref, head, sequence, memory ID and actor name of every valid source, sorted by ref."""
+    return db.execute(
+        "SELECT source.ref, source.head, link.sequence, memory.id, actor.name FROM source "
+        "JOIN link ON link.c = source.tip JOIN memory USING(n) JOIN stream ON stream.s = link.s "
+        "JOIN actor ON actor.a = stream.a ORDER BY source.ref"
+    )
+
+
+def memory_count(db: sqlite3.Connection) -> int:
+    """How many memories the verified set holds."""
+    return int(db.execute("SELECT count(*) FROM memory").fetchone()[0])

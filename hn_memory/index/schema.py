@@ -1,0 +1,65 @@
+"""The tables of the verified index.
+
+What never changes is keyed by content: a memory by its ID, its payload, terms, topics, paths, evidence and
+relationship, and the commit that carries it with its place in the stream. What depends on tips: which
+sources there are (`source`), how many of them hold a commit (`link.live`), and the lifecycle that follows.
+
+A record's judgments are grouped so that a receipt's exact counts come from few rows: a `voice` is an actor
+speaking in a kind (trust, filters), a `site` is where and how a record is anchored (applicability), and a
+`class` is a voice, a site and a lifecycle with the number of records that share all three.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+APPLICATION_ID: Final = 0x686E6D30
+SCHEMA_VERSION: Final = 1
+
+PATHS_NONE: Final = 0
+PATHS_HOLD: Final = 1
+PATHS_BROKEN: Final = 2
+PATHS_UNKNOWN: Final = 3
+"""What a record's path pairs amount to at its anchor commit. The first three follow from content alone and
+never change; `PATHS_UNKNOWN` is for a commit or tree that was not here when the record was read."""
+
+TABLES: Final = """
+CREATE TABLE source(
+    ref TEXT PRIMARY KEY, head TEXT NOT NULL, tip INTEGER, code TEXT, reason TEXT, broken TEXT, position INTEGER
+) WITHOUT ROWID;
+CREATE TABLE actor(a INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL);
+CREATE TABLE stream(s INTEGER PRIMARY KEY, a INTEGER NOT NULL, id TEXT NOT NULL, UNIQUE(a, id));
+CREATE TABLE link(
+    c INTEGER PRIMARY KEY, oid BLOB NOT NULL UNIQUE, n INTEGER NOT NULL, parent INTEGER,
+    s INTEGER NOT NULL, sequence INTEGER NOT NULL, live INTEGER NOT NULL
+);
+CREATE INDEX link_again ON link(n) WHERE c <> n;
+CREATE TABLE memory(
+    n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, class INTEGER, life INTEGER, ts TEXT NOT NULL, size INTEGER
+);
+CREATE INDEX memory_order ON memory(life, ts DESC, class) WHERE class IS NOT NULL;
+CREATE INDEX memory_size ON memory(size) WHERE size > 8192;
+CREATE TABLE payload(n INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE voice(v INTEGER PRIMARY KEY, a INTEGER NOT NULL, kind TEXT NOT NULL, UNIQUE(a, kind));
+CREATE TABLE site(
+    s INTEGER PRIMARY KEY, anchor TEXT NOT NULL, mode TEXT NOT NULL, subject TEXT NOT NULL, paths INTEGER NOT NULL,
+    UNIQUE(anchor, mode, subject, paths)
+);
+CREATE TABLE class(
+    k INTEGER PRIMARY KEY, v INTEGER NOT NULL, s INTEGER NOT NULL, life INTEGER NOT NULL, records INTEGER NOT NULL,
+    UNIQUE(v, s, life)
+);
+CREATE TABLE edge(n INTEGER PRIMARY KEY, op TEXT NOT NULL, a INTEGER NOT NULL, target BLOB NOT NULL);
+CREATE INDEX edge_target ON edge(target);
+CREATE TABLE lost(n INTEGER PRIMARY KEY);
+CREATE TABLE evidence(e INTEGER PRIMARY KEY, item TEXT NOT NULL UNIQUE);
+CREATE TABLE cites(e INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(e, n)) WITHOUT ROWID;
+CREATE TABLE topic(t INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE tagged(t INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(t, n)) WITHOUT ROWID;
+CREATE TABLE path(p INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE bound(p INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(p, n)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE terms USING fts5(text, content='', detail=none, columnsize=0, tokenize=ascii);
+"""
+
+SEARCH_TABLES: Final = ("terms_data", "terms_idx", "terms_docsize", "terms_config", "terms_content")
+"""The tables that serve the query alone; their size is counted apart."""

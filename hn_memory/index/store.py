@@ -1,0 +1,420 @@
+"""The verified index: a SQLite database beside the repository, disposable, and what it may be trusted for.
+
+Threat model of a local cache. Rows of the index stand for verification that was done once, so whoever can
+write the file can make this clone believe unsigned text. The file is therefore trusted only while it is
+this user's alone: owned by the user, mode 0600, no symbolic link, in directories of mode 0700 (checked on
+every open, never repaired). Other users are shut out by that. A process of the same user can read the
+signing keys anyway; against its accidents, against half-written files and against other programs the file
+carries a stamp: after each transaction of ours, inode, size and times of the file are noted in
+`index.lock`, and a file that does not fit its note is rebuilt from the signed commits, not read. What Git
+hands us on the way in is verified as `protocol.chain` says; that a commit ID stands for its content is
+Git's promise, on which the index relies as Git does.
+
+Why a rollback journal and not a write-ahead log: with a log, readers move pages into the database when they
+close, so nobody could say what the file should look like. Our transactions are short, a rebuild happens in
+a file of its own that replaces the old one, and readers of the old one are not disturbed.
+
+All writers hold a lock on `index.lock`. A locked or unwritable index is no obstacle: the same tables are
+then made in memory, from a copy of the file where that can be read, and the answer is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from hn_memory.errors import HnError
+from hn_memory.index.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES
+from hn_memory.index.update import Progress, Updater, stale_sources
+from hn_memory.repository.base import Repository
+from hn_memory.repository.private import PrivateFiles
+from hn_memory.repository.streams import InvalidSource, Source, list_sources
+
+DATABASE: Final = "memory/index.sqlite"
+LOCK: Final = "memory/index.lock"
+_REBUILDING: Final = "memory/index.new-"
+
+_BUSY_SECONDS: Final = 2.0
+_LOCK_SECONDS: Final = 10.0
+_STAMP_BYTES: Final = 512
+
+T = TypeVar("T")
+
+
+class UnusableIndexError(Exception):
+    """The file cannot serve; `rebuild` says whether it may be replaced."""
+
+    def __init__(self, why: str, *, rebuild: bool) -> None:
+        super().__init__(why)
+        self.why = why
+        self.rebuild = rebuild
+
+
+class Index:
+    """The index of one repository, brought up to the refs by `refresh`.
+
+    Attributes:
+        state: after `refresh`: `fresh` (nothing to do), `updated` (took in new commits), `rebuilt`, or
+            `memory` (the file could not be used).
+        detail: why, for `rebuilt` and `memory`; else None.
+        invalid: sources that are left out.
+    """
+
+    def __init__(self, repository: Repository, progress: Progress | None = None) -> None:
+        self._repository = repository
+        self._files = PrivateFiles(repository.layout.common_dir)
+        self._progress = progress
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        self.state = "fresh"
+        self.detail: str | None = None
+        self.invalid: list[InvalidSource] = []
+        self.heads: dict[str, str] = {}
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The connection; `refresh` opens it."""
+        if self._connection is None:
+            raise RuntimeError("the index was not refreshed")
+        return self._connection
+
+    @property
+    def on_disk(self) -> bool:
+        """Is it the file, or tables in memory?"""
+        return self._identity is not None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self._identity = None
+
+    # -- bringing up to date ------------------------------------------------------------------------------
+
+    def refresh(self) -> Index:
+        """Open the index and bring it up to the refs as they are now; never fails for the index's sake."""
+        sources, malformed = list_sources(self._repository)
+        self.heads = {source.name.ref: source.head for source in sources}
+        self.state, self.detail = "fresh", None
+        try:
+            self._refresh_file(sources)
+        except UnusableIndexError as error:
+            self._refresh_memory(sources, error.why)
+        except (sqlite3.Error, OSError) as error:
+            self._refresh_memory(sources, _describe(error))
+        except HnError as error:
+            if not error.code.startswith("private-"):
+                raise
+            self._refresh_memory(sources, error.message)
+        self.invalid = sorted([*malformed, *self._invalid_sources()], key=lambda source: source.ref)
+        return self
+
+    def rebuild(self) -> Index:
+        """Build the file anew from the signed commits, whatever it holds."""
+        sources, malformed = list_sources(self._repository)
+        self.heads = {source.name.ref: source.head for source in sources}
+        with self._locked():
+            self._build(sources)
+        self.state, self.detail = "rebuilt", None
+        self.invalid = sorted([*malformed, *self._invalid_sources()], key=lambda source: source.ref)
+        return self
+
+    def query(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a reading function; a database found damaged on the way is rebuilt and asked again, once."""
+        try:
+            return ask(self.db)
+        except sqlite3.DatabaseError as error:
+            why = _describe(error)
+        sources, _ = list_sources(self._repository)
+        self.close()
+        try:
+            with self._locked():
+                self._build(sources)
+            self.state, self.detail = "rebuilt", why
+        except (UnusableIndexError, sqlite3.Error, OSError, HnError):
+            self._refresh_memory(sources, why)
+        return ask(self.db)
+
+    def check(self) -> None:
+        """Look at the file as it is, changing nothing.
+
+        Raises:
+            UnusableIndexError: it would not be used, and why.
+        """
+        self._open_file()
+        (verdict,) = self.db.execute("PRAGMA integrity_check(1)").fetchone()
+        if verdict != "ok":
+            raise UnusableIndexError("corrupt", rebuild=True)
+
+    def update(self, change: Callable[[Updater], None]) -> None:
+        """Apply one change of ours to the file, where there is one; an index that cannot be written is left
+        behind the refs, and catches up when it can."""
+        try:
+            if self._connection is None or not self.on_disk or not self._is_current():
+                self._open_file()
+            with self._locked(), self._transaction():
+                change(Updater(self.db, self._repository))
+        except (UnusableIndexError, sqlite3.Error, OSError, HnError):
+            self.close()
+
+    def _refresh_file(self, sources: Sequence[Source]) -> None:
+        try:
+            if self._connection is None or not self.on_disk or not self._is_current():
+                self._open_file()
+            moved, gone = stale_sources(self.db, sources)
+            if not moved and not gone and not self._has_unknown_paths():
+                return
+        except UnusableIndexError as error:
+            if not error.rebuild:
+                raise
+            with self._locked():
+                # Somebody else may have built it while we waited.
+                try:
+                    self._open_file(locked=True)
+                except UnusableIndexError:
+                    self._build(sources)
+                    self.state, self.detail = "rebuilt", error.why
+                    return
+            moved, gone = stale_sources(self.db, sources)
+        with self._locked():
+            if not self._is_current():
+                self._open_file(locked=True)
+            with self._transaction():
+                moved, gone = stale_sources(self.db, sources)
+                Updater(self.db, self._repository, self._progress).apply(moved, gone)
+            if moved or gone:
+                self.state = "updated"
+
+    def _refresh_memory(self, sources: Sequence[Source], why: str) -> None:
+        copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        try:
+            self._open_file()
+            self.db.backup(copy)
+        except (UnusableIndexError, sqlite3.Error, OSError, HnError):
+            copy.close()
+            copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            copy.executescript(TABLES)
+        self.close()
+        self._connection = copy
+        copy.execute("BEGIN")
+        moved, gone = stale_sources(copy, sources)
+        Updater(copy, self._repository, self._progress).apply(moved, gone)
+        copy.execute("COMMIT")
+        self.state, self.detail = "memory", why
+
+    def _has_unknown_paths(self) -> bool:
+        return self.db.execute("SELECT 1 FROM site WHERE paths = 3 LIMIT 1").fetchone() is not None
+
+    def _invalid_sources(self) -> Iterator[InvalidSource]:
+        for row in self.db.execute(
+            "SELECT ref, reason, code, broken, position FROM source WHERE code IS NOT NULL ORDER BY ref"
+        ):
+            yield InvalidSource(*row)
+
+    # -- the file -----------------------------------------------------------------------------------------
+
+    def _open_file(self, *, locked: bool = False) -> None:
+        """Open the file if it is ours, whole and of this version."""
+        self.close()
+        status = self._status()
+        if not self._is_stamped(status):
+            if not locked:
+                # A writer changes file and stamp together, under the lock.
+                with self._locked():
+                    self._open_file(locked=True)
+                return
+            self._restamp_after_crash(status)
+        path = str(self._files.path(DATABASE))
+        connection = sqlite3.connect(
+            f"file:{quote(path)}?mode={'rw' if os.access(path, os.W_OK) else 'ro'}",
+            uri=True, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=256, check_same_thread=False,
+        )  # fmt: skip
+        try:
+            self._check_version(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        self._identity = _identity(status)
+
+    def _check_version(self, connection: sqlite3.Connection) -> None:
+        try:
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            raise UnusableIndexError(_describe(error), rebuild=False) from None
+        except sqlite3.DatabaseError as error:
+            raise UnusableIndexError(_describe(error), rebuild=True) from None
+        if application != APPLICATION_ID or version != SCHEMA_VERSION:
+            raise UnusableIndexError("it was made by another version", rebuild=True)
+
+    def _status(self) -> os.stat_result:
+        """The file's status, if it is a private regular file."""
+        self._files.directory("memory")
+        path = self._files.path(DATABASE)
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            raise UnusableIndexError("it was missing", rebuild=True) from None
+        if (status.st_mode & 0o170000) != 0o100000:
+            raise UnusableIndexError("something else than a file was in its place", rebuild=True)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise UnusableIndexError("others could write or read it", rebuild=True)
+        return status
+
+    def _is_current(self) -> bool:
+        """Is the open connection still the file of that name, unchanged by anyone but us?"""
+        try:
+            status = self._status()
+        except UnusableIndexError:
+            return False
+        return self._identity == _identity(status) and self._is_stamped(status)
+
+    def _is_stamped(self, status: os.stat_result) -> bool:
+        return self._read_stamp() == _stamp(status)
+
+    def _read_stamp(self) -> bytes:
+        try:
+            return self._files.read(LOCK, _STAMP_BYTES)
+        except HnError as error:
+            if error.code == "private-file-missing":
+                return b""
+            raise
+
+    def _restamp_after_crash(self, status: os.stat_result) -> None:
+        """A writer of ours was killed between its transaction and its note: look closer, then go on."""
+        stamp = self._read_stamp()
+        if not stamp.startswith(b"pending ") or stamp != _pending(status):
+            raise UnusableIndexError("it was changed by something else", rebuild=True)
+        path = str(self._files.path(DATABASE))
+        try:
+            connection = sqlite3.connect(f"file:{quote(path)}?mode=rw", uri=True, timeout=_BUSY_SECONDS)
+            try:
+                (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise UnusableIndexError(_describe(error), rebuild=True) from None
+        if verdict != "ok":
+            raise UnusableIndexError("it was corrupt", rebuild=True)
+        self._write_stamp(_stamp(self._status()))
+
+    def _write_stamp(self, stamp: bytes) -> None:
+        handle = self._files.open(LOCK)
+        try:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, stamp, 0)
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        import fcntl
+
+        handle = self._files.open(LOCK)
+        try:
+            end = time.monotonic() + _LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        raise UnusableIndexError("another process is writing it", rebuild=False) from None
+                    time.sleep(0.01)
+            yield
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """One transaction on the file, with its stamp; the lock is held."""
+        self._write_stamp(_pending(self._status()))
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.db.execute("COMMIT")
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            self._write_stamp(_stamp(self._status()))
+            raise
+        status = self._status()
+        self._write_stamp(_stamp(status))
+        self._identity = _identity(status)
+
+    def _build(self, sources: Sequence[Source]) -> None:
+        """Make the file in a place of its own and put it where it belongs; the lock is held."""
+        self.close()
+        self._remove_leftovers()
+        name = f"{_REBUILDING}{os.getpid()}"
+        os.close(self._files.open(name))
+        path = self._files.path(name)
+        try:
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            try:
+                connection.execute("PRAGMA journal_mode = OFF")
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.execute("PRAGMA cache_size = -65536")
+                connection.executescript(TABLES)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                connection.execute("BEGIN")
+                Updater(connection, self._repository, self._progress).apply(sources, ())
+                connection.execute("COMMIT")
+            finally:
+                connection.close()
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            target = self._files.path(DATABASE)
+            for suffix in ("-journal", "-wal", "-shm"):
+                self._files.remove(DATABASE + suffix)
+            if target.is_dir() and not target.is_symlink():
+                raise UnusableIndexError("a directory is in its place", rebuild=False)
+            path.rename(target)
+        except BaseException:
+            self._files.remove(name)
+            raise
+        self._write_stamp(_stamp(self._status()))
+        self._open_file(locked=True)
+
+    def _remove_leftovers(self) -> None:
+        """Files of rebuilds that were killed; the lock is held, so nobody is writing one."""
+        prefix = _REBUILDING.rpartition("/")[2]
+        for name in self._files.names("memory"):
+            if name.startswith(prefix):
+                self._files.remove(f"memory/{name}")
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return (status.st_dev, status.st_ino)
+
+
+def _stamp(status: os.stat_result) -> bytes:
+    """What the file should look like when nobody but us has touched it since.
+
+    The change time cannot be set by a program, so a file that was written to never fits its old stamp.
+    """
+    return f"hn-index-0 {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\n".encode()
+
+
+def _pending(status: os.stat_result) -> bytes:
+    """The note that a transaction is under way on this very file."""
+    return f"pending {status.st_ino}\n".encode()
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+        return "it was corrupt"
+    if isinstance(error, OSError):
+        return f"it could not be written: {os.strerror(error.errno or 0)}"
+    return f"it could not be used: {error}"

@@ -1,0 +1,142 @@
+"""Searching texts with a judged pattern.
+
+Matching is linear in the text whatever the pattern: RE2 does it, through `google-re2`, and never an engine that
+backtracks.  RE2 gets the pattern and the texts in the reduced alphabet of `protocol.regexp.render`, so that what
+matches is decided by the rules of the protocol (Go's syntax, Unicode 17.0.0) and not by RE2's version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from hn_memory.errors import UsageError
+from hn_memory.protocol.regexp import judge
+from hn_memory.protocol.regexp.ast import Node
+from hn_memory.protocol.regexp.fault import FIELD
+from hn_memory.protocol.regexp.render import FIRST_KIND, Rendered, render
+
+# RE2's allowance for a program and for the states it keeps while it searches; half of it is hardly ever touched.
+# RE2's own 8 MiB is enough for every pattern tried that the size limit lets through; the rest is room for states.
+MAX_MEMORY: Final = 64 << 20
+# Matches reported for one text unless more are asked for.
+MAX_SPANS: Final = 64
+# Valid patterns that cannot be searched with.  There are none: every class is written out for RE2, and no name of
+# one reaches it.
+UNSUPPORTED: Final[tuple[str, ...]] = ()
+
+_LATIN1_KINDS: Final = 0x100 - FIRST_KIND
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern that may run, made by `compile_pattern`.
+
+    Attributes:
+        pattern: as it was given.
+        ignore_case: whether all of it folds case.
+        instructions: its exact size, by which the work limit counts.
+        estimate: the upper bound of that from before expansion.
+    """
+
+    pattern: str
+    ignore_case: bool
+    instructions: int
+    estimate: int
+    _tree: Node = field(repr=False, compare=False)
+
+    def search(self, text: str) -> bool:
+        """Whether it matches anywhere in `text`."""
+        return self._matcher.find(self._matcher.translate(text), 0) is not None
+
+    def spans(self, text: str, *, limit: int = MAX_SPANS) -> list[tuple[int, int]]:
+        """Where it matches in `text`: start and end in characters, leftmost first, at most `limit` of them.
+
+        As Go finds all matches: they do not overlap, and an empty one right after another match does not count.
+        """
+        matcher = self._matcher
+        data = matcher.translate(text)
+        found: list[tuple[int, int]] = []
+        at, last_end = 0, -1
+        while len(found) < limit and at <= len(data):
+            match = matcher.find(data, at)
+            if match is None:
+                break
+            start, end = match
+            if end > at or start != last_end:
+                found.append(match)
+            at = end if end > at else matcher.next_char(data, at)
+            last_end = end
+        return matcher.in_characters(data, found)
+
+    @cached_property
+    def _matcher(self) -> _Matcher:
+        return _Matcher(self.pattern, render(self._tree))
+
+
+def compile_pattern(pattern: str, *, ignore_case: bool = False) -> Pattern:
+    """Judge `pattern` and make it ready; RE2 is loaded by the first search only.
+
+    Raises:
+        UsageError: `pattern-invalid`, `pattern-too-large` or `pattern-too-complex`, on the field `pattern`.
+    """
+    judged = judge(pattern, ignore_case=ignore_case)
+    return Pattern(pattern, ignore_case, judged.instructions, judged.estimate, judged.tree)
+
+
+class _Matcher:
+    """A compiled RE2 program and the translation of texts for it."""
+
+    def __init__(self, pattern: str, rendered: Rendered) -> None:
+        import re2  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+        self.alphabet = rendered.alphabet
+        self.narrow = self.alphabet.kinds <= _LATIN1_KINDS
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1 if self.narrow else re2.Options.Encoding.UTF8
+        options.max_mem = MAX_MEMORY
+        options.log_errors = False
+        options.never_nl = False
+        options.longest_match = False
+        options.never_capture = True
+        try:
+            self.program: Any = re2.compile(rendered.pattern.encode("ascii"), options)
+        except re2.error as error:
+            raise UsageError(
+                "pattern-unsupported", f"the matcher cannot compile this pattern: {error}", field=FIELD
+            ) from None
+        finally:
+            # The module keeps 128 programs alive, each with its allowance of memory; this one is ours to keep.
+            re2.purge()
+
+    def translate(self, text: str) -> bytes:
+        """`text` in the alphabet of the pattern."""
+        if text.isascii():
+            return text.encode("ascii")
+        return text.translate(self.alphabet).encode("latin-1" if self.narrow else "utf-8")
+
+    def find(self, data: bytes, at: int) -> tuple[int, int] | None:
+        """The leftmost match at or after byte `at`, in bytes; assertions see what stands before `at`."""
+        match = self.program.search(data, at)
+        return None if match is None else match.span()
+
+    def next_char(self, data: bytes, at: int) -> int:
+        """The byte after the character at `at`."""
+        at += 1
+        while not self.narrow and at < len(data) and data[at] & 0xC0 == 0x80:
+            at += 1
+        return at
+
+    def in_characters(self, data: bytes, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Spans of bytes as spans of characters."""
+        if self.narrow:
+            return spans
+        out: list[tuple[int, int]] = []
+        seen = chars = 0
+        for start, end in spans:
+            first = chars + len(data[seen:start].decode())
+            chars = first + len(data[start:end].decode())
+            seen = end
+            out.append((first, chars))
+        return out
