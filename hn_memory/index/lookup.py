@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hn_memory.errors import NotFoundError, UsageError
 from hn_memory.protocol.envelope import decode_envelope
+from hn_memory.protocol.jsonbytes import loads
 from hn_memory.protocol.projection import (
     LIFECYCLES,
     Dependency,
@@ -165,12 +166,12 @@ def source_tip(db: sqlite3.Connection, ref: str, head: str) -> ChainHead | None:
 
 
 def source_rows(db: sqlite3.Connection) -> Iterable[tuple[Any, ...]]:
-    """Ref, head, sequence, memory ID and actor name of every valid source, sorted by ref."""
-    return db.execute(
-        "SELECT source.ref, source.head, link.sequence, memory.id, actor.name FROM source "
-        "JOIN link ON link.c = source.tip JOIN memory USING(n) JOIN stream ON stream.s = link.s "
-        "JOIN actor ON actor.a = stream.a ORDER BY source.ref"
-    )
+    """Ref, head, sequence, memory ID and actor name (as last signed) of every valid source, sorted by ref."""
+    for *row, payload in db.execute(
+        "SELECT source.ref, source.head, link.sequence, memory.id, payload.data FROM source "
+        "JOIN link ON link.c = source.tip JOIN memory USING(n) JOIN payload USING(n) ORDER BY source.ref"
+    ):
+        yield (*row, loads(payload)["actorName"])
 
 
 def memory_count(db: sqlite3.Connection) -> int:

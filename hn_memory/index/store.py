@@ -26,10 +26,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
-from urllib.parse import quote
 
 from hn_memory.errors import HnError
-from hn_memory.index.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES
+from hn_memory.index.schema import APPLICATION_ID, PATHS_UNKNOWN, SCHEMA_VERSION, TABLES
 from hn_memory.index.update import Progress, Updater, stale_sources
 from hn_memory.repository.base import Repository
 from hn_memory.repository.private import PrivateFiles
@@ -71,10 +70,12 @@ class Index:
         self._progress = progress
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
+        self._memory: sqlite3.Connection | None = None
         self.state = "fresh"
         self.detail: str | None = None
         self.invalid: list[InvalidSource] = []
         self.heads: dict[str, str] = {}
+        self._sources: Sequence[Source] = ()
 
     @property
     def db(self) -> sqlite3.Connection:
@@ -90,24 +91,39 @@ class Index:
 
     def close(self) -> None:
         """Close the connection."""
-        if self._connection is not None:
+        self._disconnect()
+        self._forget_memory()
+
+    def _disconnect(self) -> None:
+        """Close the file; tables in memory are kept, for as long as the file cannot be used."""
+        if self._connection is not None and self._connection is not self._memory:
             self._connection.close()
         self._connection = None
         self._identity = None
 
+    def _forget_memory(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+        self._memory = None
+
     # -- bringing up to date ------------------------------------------------------------------------------
+
+    def _note_sources(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+        self.heads = {source.name.ref: source.head for source in sources}
 
     def refresh(self) -> Index:
         """Open the index and bring it up to the refs as they are now; never fails for the index's sake."""
         sources, malformed = list_sources(self._repository)
-        self.heads = {source.name.ref: source.head for source in sources}
+        self._note_sources(sources)
         self.state, self.detail = "fresh", None
         try:
             self._refresh_file(sources)
+            self._forget_memory()
         except UnusableIndexError as error:
             self._refresh_memory(sources, error.why)
         except (sqlite3.Error, OSError) as error:
-            self._refresh_memory(sources, _describe(error))
+            self._recover(sources, error)
         except HnError as error:
             if not error.code.startswith("private-"):
                 raise
@@ -116,30 +132,57 @@ class Index:
         return self
 
     def rebuild(self) -> Index:
-        """Build the file anew from the signed commits, whatever it holds."""
+        """Build the file anew from the signed commits, whatever it holds.
+
+        Raises:
+            UnusableIndexError: it cannot be written, and why.
+        """
         sources, malformed = list_sources(self._repository)
-        self.heads = {source.name.ref: source.head for source in sources}
-        with self._locked():
-            self._build(sources)
+        self._note_sources(sources)
+        try:
+            with self._locked():
+                self._build(sources)
+        except (sqlite3.Error, OSError) as error:
+            raise UnusableIndexError(_describe(error), rebuild=False) from None
         self.state, self.detail = "rebuilt", None
         self.invalid = sorted([*malformed, *self._invalid_sources()], key=lambda source: source.ref)
         return self
 
     def query(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a reading function; a database found damaged on the way is rebuilt and asked again, once."""
+        """Run a reading function on the state of the refs that `refresh` saw; a database found damaged on the way
+        is rebuilt and asked again, once."""
         try:
-            return ask(self.db)
-        except sqlite3.DatabaseError as error:
-            why = _describe(error)
-        sources, _ = list_sources(self._repository)
-        self.close()
+            return self._ask(ask)
+        except UnusableIndexError as error:
+            self._refresh_memory(self._sources, error.why)
+        except sqlite3.Error as error:
+            self._recover(self._sources, error)
+        return self._ask(ask)
+
+    def _ask(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Ask within one reading transaction, so that no writer comes in between."""
+        db = self.db
+        db.execute("BEGIN")
         try:
-            with self._locked():
-                self._build(sources)
-            self.state, self.detail = "rebuilt", why
-        except (UnusableIndexError, sqlite3.Error, OSError, HnError):
-            self._refresh_memory(sources, why)
-        return ask(self.db)
+            if self.on_disk and dict(db.execute("SELECT ref, head FROM source")) != self.heads:
+                raise UnusableIndexError("another process had brought it to other sources", rebuild=False)
+            return ask(db)
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+
+    def _recover(self, sources: Sequence[Source], error: Exception) -> None:
+        """A damaged file is built anew; one that is locked or cannot be written is done without."""
+        why = _describe(error)
+        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+            try:
+                with self._locked():
+                    self._build(sources)
+                self.state, self.detail = "rebuilt", why
+                return
+            except (UnusableIndexError, sqlite3.Error, OSError, HnError):
+                pass
+        self._refresh_memory(sources, why)
 
     def check(self) -> None:
         """Look at the file as it is, changing nothing.
@@ -148,9 +191,12 @@ class Index:
             UnusableIndexError: it would not be used, and why.
         """
         self._open_file()
-        (verdict,) = self.db.execute("PRAGMA integrity_check(1)").fetchone()
+        try:
+            (verdict,) = self.db.execute("PRAGMA integrity_check(1)").fetchone()
+        except sqlite3.Error as error:
+            raise UnusableIndexError(_describe(error), rebuild=True) from None
         if verdict != "ok":
-            raise UnusableIndexError("corrupt", rebuild=True)
+            raise UnusableIndexError("it was corrupt", rebuild=True)
 
     def update(self, change: Callable[[Updater], None]) -> None:
         """Apply one change of ours to the file, where there is one; an index that cannot be written is left
@@ -168,7 +214,7 @@ class Index:
             if self._connection is None or not self.on_disk or not self._is_current():
                 self._open_file()
             moved, gone = stale_sources(self.db, sources)
-            if not moved and not gone and not self._has_unknown_paths():
+            if not moved and not gone and not self._can_judge_paths():
                 return
         except UnusableIndexError as error:
             if not error.rebuild:
@@ -192,24 +238,46 @@ class Index:
                 self.state = "updated"
 
     def _refresh_memory(self, sources: Sequence[Source], why: str) -> None:
-        copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        """Bring tables in memory up to the refs: those of last time, else a copy of the file, else empty ones."""
         try:
-            self._open_file()
-            self.db.backup(copy)
+            if self._memory is None:
+                self._memory = self._copy_file()
+            self._apply_in_memory(self._memory, sources)
         except (UnusableIndexError, sqlite3.Error, OSError, HnError):
-            copy.close()
-            copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            copy.executescript(TABLES)
-        self.close()
-        self._connection = copy
-        copy.execute("BEGIN")
-        moved, gone = stale_sources(copy, sources)
-        Updater(copy, self._repository, self._progress).apply(moved, gone)
-        copy.execute("COMMIT")
+            self._forget_memory()
+            self._memory = _empty()
+            self._memory.executescript(TABLES)
+            self._apply_in_memory(self._memory, sources)
+        self._disconnect()
+        self._connection = self._memory
         self.state, self.detail = "memory", why
 
-    def _has_unknown_paths(self) -> bool:
-        return self.db.execute("SELECT 1 FROM site WHERE paths = 3 LIMIT 1").fetchone() is not None
+    def _copy_file(self) -> sqlite3.Connection:
+        self._open_file()
+        copy = _empty()
+        try:
+            # A copy waits for locks without end, so the lock for reading is taken before it starts.
+            self.db.execute("BEGIN")
+            self.db.execute("SELECT 1 FROM source").fetchone()
+            self.db.backup(copy)
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+    def _apply_in_memory(self, db: sqlite3.Connection, sources: Sequence[Source]) -> None:
+        db.execute("BEGIN")
+        moved, gone = stale_sources(db, sources)
+        Updater(db, self._repository, self._progress).apply(moved, gone)
+        db.execute("COMMIT")
+
+    def _can_judge_paths(self) -> bool:
+        """Is an anchor here now that was not here when its records were read?"""
+        anchors = [
+            anchor
+            for (anchor,) in self.db.execute("SELECT DISTINCT anchor FROM site WHERE paths = ?", (PATHS_UNKNOWN,))
+        ]
+        return bool(anchors) and any(found.type == "commit" for found in self._repository.info(anchors).values())
 
     def _invalid_sources(self) -> Iterator[InvalidSource]:
         for row in self.db.execute(
@@ -221,7 +289,7 @@ class Index:
 
     def _open_file(self, *, locked: bool = False) -> None:
         """Open the file if it is ours, whole and of this version."""
-        self.close()
+        self._disconnect()
         status = self._status()
         if not self._is_stamped(status):
             if not locked:
@@ -232,14 +300,15 @@ class Index:
             self._restamp_after_crash(status)
         path = str(self._files.path(DATABASE))
         connection = sqlite3.connect(
-            f"file:{quote(path)}?mode={'rw' if os.access(path, os.W_OK) else 'ro'}",
-            uri=True, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=256, check_same_thread=False,
+            path, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=256, check_same_thread=False
         )  # fmt: skip
         try:
             self._check_version(connection)
         except BaseException:
             connection.close()
             raise
+        # Set here, since it cannot be set within a transaction; what a question sets aside stays in memory.
+        connection.execute("PRAGMA temp_store = MEMORY")
         self._connection = connection
         self._identity = _identity(status)
 
@@ -256,7 +325,7 @@ class Index:
 
     def _status(self) -> os.stat_result:
         """The file's status, if it is a private regular file."""
-        self._files.directory("memory")
+        self._files.names("memory")  # says whether the directories are private, and makes none
         path = self._files.path(DATABASE)
         try:
             status = path.lstat()
@@ -294,7 +363,7 @@ class Index:
             raise UnusableIndexError("it was changed by something else", rebuild=True)
         path = str(self._files.path(DATABASE))
         try:
-            connection = sqlite3.connect(f"file:{quote(path)}?mode=rw", uri=True, timeout=_BUSY_SECONDS)
+            connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
             try:
                 (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             finally:
@@ -336,8 +405,8 @@ class Index:
     def _transaction(self) -> Iterator[None]:
         """One transaction on the file, with its stamp; the lock is held."""
         self._write_stamp(_pending(self._status()))
-        self.db.execute("BEGIN IMMEDIATE")
         try:
+            self.db.execute("BEGIN IMMEDIATE")
             yield
             self.db.execute("COMMIT")
         except BaseException:
@@ -351,7 +420,10 @@ class Index:
 
     def _build(self, sources: Sequence[Source]) -> None:
         """Make the file in a place of its own and put it where it belongs; the lock is held."""
-        self.close()
+        self._disconnect()
+        target = self._files.path(DATABASE)
+        if target.is_dir() and not target.is_symlink():
+            raise UnusableIndexError("a directory is in its place", rebuild=False)
         self._remove_leftovers()
         name = f"{_REBUILDING}{os.getpid()}"
         os.close(self._files.open(name))
@@ -359,7 +431,8 @@ class Index:
         try:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
-                connection.execute("PRAGMA journal_mode = OFF")
+                # In memory, not off: a source that does not hold is undone, and without a journal nothing can be.
+                connection.execute("PRAGMA journal_mode = MEMORY")
                 connection.execute("PRAGMA synchronous = OFF")
                 connection.execute("PRAGMA cache_size = -65536")
                 connection.executescript(TABLES)
@@ -375,11 +448,8 @@ class Index:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-            target = self._files.path(DATABASE)
             for suffix in ("-journal", "-wal", "-shm"):
                 self._files.remove(DATABASE + suffix)
-            if target.is_dir() and not target.is_symlink():
-                raise UnusableIndexError("a directory is in its place", rebuild=False)
             path.rename(target)
         except BaseException:
             self._files.remove(name)
@@ -393,6 +463,11 @@ class Index:
         for name in self._files.names("memory"):
             if name.startswith(prefix):
                 self._files.remove(f"memory/{name}")
+
+
+def _empty() -> sqlite3.Connection:
+    """A database in memory."""
+    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

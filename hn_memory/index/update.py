@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 """Called with a phase (`read`, `verify`, `link`), how many are done and how many there are."""
 
+BATCH: Final = 1024
+"""Verified commits that are stored together."""
+
 LIFE_CODES: Final = {"active": 0, "superseded": 1, "retracted": 2, "branching": 3, "dependency-missing": 4}
 """Lifecycles by their place in recall's order."""
 
-_RETRY: Final = frozenset({"object-missing"})
-"""Refusals that another fetch may cure without moving the ref; they are tried again each time."""
+_RETRY: Final = frozenset({"object-missing", "object-corrupt"})
+"""Refusals that another fetch or a repair may cure without moving the ref; they are tried again each time."""
+
+_NAMES: Final = (("topic", "t", "tagged"), ("path", "p", "bound"), ("evidence", "e", "cites"))
+"""Tables of names, their key, and the table that says who uses them."""
 
 
 def stale_sources(
@@ -68,6 +74,8 @@ class Updater:
         self._released: set[bytes] = set()
         self._class_records: dict[int, int] = {}
         self._site_checks: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._emptied = False
+        self._unnamed: dict[str, set[int]] = {}
 
     def apply(self, moved: Iterable[Source], gone: Iterable[tuple[str, int | None]]) -> None:
         """Take in moved sources, drop gone ones, and settle the lifecycles that this touches."""
@@ -80,6 +88,7 @@ class Updater:
             self._db.execute("DELETE FROM source WHERE ref = ?", (ref,))
             self._settle()
         self._resolve_unknown_paths()
+        self._sweep()
 
     def append(self, source: Source, entry: Entry) -> None:
         """Take in one memory that this process signed itself, on top of the tip that the index knows."""
@@ -87,6 +96,7 @@ class Updater:
         tip = None if row is None else row[0]
         self._store_source(source, self._insert([entry], tip))
         self._settle()
+        self._sweep()
 
     # -- sources ------------------------------------------------------------------------------------------
 
@@ -124,15 +134,16 @@ class Updater:
         from hn_memory.repository.scan import BrokenStreamError
         from hn_memory.repository.streams import walk_stream
 
-        stream = self._stream(source.name.actor, source.name.stream)
+        row = self._db.execute(
+            "SELECT s FROM stream JOIN actor USING(a) WHERE actor.id = ? AND stream.id = ?",
+            (source.name.actor, source.name.stream),
+        ).fetchone()
 
         def known(commit: str) -> bool:
-            return (
-                self._db.execute(
-                    "SELECT 1 FROM link WHERE oid = ? AND s = ?", (bytes.fromhex(commit), stream)
-                ).fetchone()
-                is not None
-            )
+            if row is None:
+                return False
+            found = self._db.execute("SELECT 1 FROM link WHERE oid = ? AND s = ?", (bytes.fromhex(commit), row[0]))
+            return found.fetchone() is not None
 
         try:
             walked, stop = walk_stream(self._repository, source.head, known)
@@ -149,12 +160,13 @@ class Updater:
         try:
             tip = base
             for entry in verify_walked(self._repository, walked):
-                position, commit = position + 1, entry.commit
+                commit = entry.commit
                 if isinstance(entry, Refused):
                     raise HnError(entry.code, entry.message)
                 chain.link(entry.commit, entry.parents, entry.id, entry)
+                position += 1
                 batch.append(entry)
-                if len(batch) == 1024:
+                if len(batch) == BATCH:
                     tip = self._insert(batch, tip)
                     batch = []
                     if self._progress is not None:
@@ -164,7 +176,7 @@ class Updater:
             self._db.execute("ROLLBACK TO advance")
             self._db.execute("RELEASE advance")
             self._forget_ids()
-            raise BrokenStreamError(error, commit, position) from None
+            raise BrokenStreamError(error, commit, position + 1) from None
         self._db.execute("RELEASE advance")
         # The rows just inserted are held already; below them the hold moves from the old tip to the base.
         self._shift(old, base)
@@ -221,7 +233,7 @@ class Updater:
         if row[0] is None:
             # max() of a NULL and a number is NULL: one of the tables is empty, and so is the other.
             fresh = 1
-        stream = self._stream(entries[0].actor, entries[0].stream, entries[0].actor_name)
+        stream = self._stream(entries[0].actor, entries[0].stream)
         memories: list[tuple[object, ...]] = []
         links, payloads, terms, tagged, bound, cites, edges = [], [], [], [], [], [], []
         self._check_paths(entries)
@@ -235,7 +247,7 @@ class Updater:
             if known is not None:
                 continue
             self._targets.add(raw)
-            actor = self._actor(entry.actor, entry.actor_name)
+            actor = self._actor(entry.actor)
             payloads.append((n, entry.payload))
             if entry.target is not None:
                 target = bytes.fromhex(entry.target[7:])
@@ -288,17 +300,16 @@ class Updater:
             self._count(klass, -1)
             # A contentless FTS table forgets a row only when it is told what the row said.
             db.execute("INSERT INTO terms(terms, rowid, text) VALUES('delete', ?, ?)", (n, entry.terms))
-        for table, column, key, items in (
-            ("tagged", "t", ("topic", "name"), entry.topics),
-            ("bound", "p", ("path", "name"), tuple(path for path, _ in entry.paths)),
-            ("cites", "e", ("evidence", "item"), entry.evidence),
+        for table, key, users, column, items in (
+            (*_NAMES[0], "name", entry.topics),
+            (*_NAMES[1], "name", tuple(path for path, _ in entry.paths)),
+            (*_NAMES[2], "item", entry.evidence),
         ):
             for item in items:
-                db.execute(
-                    f"DELETE FROM {table} WHERE n = ? AND {column} = "
-                    f"(SELECT {column} FROM {key[0]} WHERE {key[1]} = ?)",
-                    (n, item),
-                )
+                number = self._id(table, key, (column,), (item,))
+                db.execute(f"DELETE FROM {users} WHERE {key} = ? AND n = ?", (number, n))
+                self._unnamed.setdefault(table, set()).add(number)
+        self._emptied = True
         for table in ("memory", "payload", "edge", "lost"):
             db.execute(f"DELETE FROM {table} WHERE n = ?", (n,))
         self._touched.discard(n)
@@ -375,18 +386,11 @@ class Updater:
         self._targets.clear()
         self._released.clear()
 
-    def _actor(self, actor: str, name: str = "") -> int:
-        cached = self._ids.get(("actor", (actor,)))
-        if cached is not None:
-            return cached
-        row = self._db.execute("SELECT a FROM actor WHERE id = ?", (actor,)).fetchone()
-        if row is None:
-            row = (self._db.execute("INSERT INTO actor(id, name) VALUES(?,?)", (actor, name)).lastrowid,)
-        self._ids[("actor", (actor,))] = int(row[0])
-        return int(row[0])
+    def _actor(self, actor: str) -> int:
+        return self._id("actor", "a", ("id",), (actor,))
 
-    def _stream(self, actor: str, stream: str, name: str = "") -> int:
-        return self._id("stream", "s", ("a", "id"), (self._actor(actor, name), stream))
+    def _stream(self, actor: str, stream: str) -> int:
+        return self._id("stream", "s", ("a", "id"), (self._actor(actor), stream))
 
     def _voice(self, actor: int, kind: str) -> int:
         if kind not in KINDS:
@@ -412,6 +416,27 @@ class Updater:
 
     def _count(self, klass: int, by: int) -> None:
         self._class_records[klass] = self._class_records.get(klass, 0) + by
+        self._emptied = self._emptied or by < 0
+
+    def _sweep(self) -> None:
+        """Forget names that nothing uses any more: of what is gone, not even a topic stays."""
+        if not self._emptied:
+            return
+        db = self._db
+        for table, key, users in _NAMES:
+            db.executemany(
+                f"DELETE FROM {table} WHERE {key} = ?1 AND NOT EXISTS (SELECT 1 FROM {users} WHERE {key} = ?1)",
+                [(number,) for number in self._unnamed.get(table, ())],
+            )
+        db.execute("DELETE FROM class WHERE records = 0")
+        db.execute("DELETE FROM voice WHERE v NOT IN (SELECT v FROM class)")
+        db.execute("DELETE FROM site WHERE s NOT IN (SELECT s FROM class)")
+        # Every link hangs on the tip of a source, so the tips name all streams.
+        db.execute("DELETE FROM stream WHERE s NOT IN (SELECT link.s FROM source JOIN link ON link.c = source.tip)")
+        db.execute("DELETE FROM actor WHERE a NOT IN (SELECT a FROM stream)")
+        self._emptied = False
+        self._unnamed.clear()
+        self._ids.clear()
 
     # -- lifecycles ---------------------------------------------------------------------------------------
 

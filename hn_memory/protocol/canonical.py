@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hn_memory.errors import HnError
+from hn_memory.protocol.jsonbytes import dumps
 
 _ESCAPES: Final = (
     (b"<", b"\\u003c"),
@@ -33,10 +34,8 @@ def encode(value: Any) -> bytes:
     Raises:
         HnError `text-invalid`: a string holds a lone surrogate; the message gives its position.
     """
-    import orjson
-
     try:
-        return escape_html(orjson.dumps(value))
+        return escape_html(dumps(value))
     except (TypeError, ValueError) as error:
         require_encodable(value)
         raise HnError("value-invalid", f"the value cannot be written as JSON: {error}") from None

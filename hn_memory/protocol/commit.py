@@ -45,9 +45,9 @@ def epoch_seconds(timestamp: str) -> int:
     return delta.days * 86400 + delta.seconds - offset - shift
 
 
-def object_id(object_format: str, kind: str, data: bytes) -> str:
-    """The ID Git gives an object: the hash of its header and bytes, by `sha1` or `sha256`."""
-    digest = hashlib.new(object_format, f"{kind} {len(data)}\0".encode(), usedforsecurity=False)
+def object_id(kind: ObjectKind, data: bytes, object_format: str) -> str:
+    """The ID Git gives an object: the hash of its header and its bytes, by `sha1` or `sha256`."""
+    digest = hashlib.new(object_format, b"%s %d\0" % (kind.encode("ascii"), len(data)), usedforsecurity=False)
     digest.update(data)
     return digest.hexdigest()
 
@@ -60,15 +60,15 @@ def memory_objects(
     Args:
         signature: the content of the `signature` file.
     """
-    tree = tree_object(object_id(object_format, "blob", payload), object_id(object_format, "blob", signature))
-    commit = commit_object(envelope, memory_id, object_id(object_format, "tree", tree), parent)
+    tree = tree_object(object_id("blob", payload, object_format), object_id("blob", signature, object_format))
+    commit = commit_object(envelope, memory_id, object_id("tree", tree, object_format), parent)
     objects: list[tuple[ObjectKind, bytes]] = [
         ("blob", payload),
         ("blob", signature),
         ("tree", tree),
         ("commit", commit),
     ]
-    return object_id(object_format, "commit", commit), objects
+    return object_id("commit", commit, object_format), objects
 
 
 def tree_object(memory_oid: str, signature_oid: str) -> bytes:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 from hn_memory.errors import HnError
-from hn_memory.protocol import limits
+from hn_memory.protocol import jsonbytes, limits
 from hn_memory.protocol.canonical import encode
 from hn_memory.protocol.identifiers import fingerprint, is_actor_id, is_digest, is_evidence, is_token
 from hn_memory.protocol.record import Record, check_record, read_record, record_document
@@ -104,11 +104,9 @@ def decode_envelope(payload: bytes) -> Envelope:
     """
     if len(payload) > limits.MEMORY_JSON_BYTES:
         _refuse(f"memory.json has {len(payload)} bytes, at most {limits.MEMORY_JSON_BYTES} are allowed", None)
-    import orjson
-
     try:
-        value = orjson.loads(payload)
-    except orjson.JSONDecodeError:
+        value = jsonbytes.loads(payload)
+    except ValueError:
         loads(payload, "memory-invalid", "memory.json", usage=False)
         _refuse("memory.json is not one JSON value", None)
     envelope = _read(value)

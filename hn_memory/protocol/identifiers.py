@@ -7,7 +7,6 @@ Full IDs are demanded wherever an ID carries trust; only `memory_prefix` accepts
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Final, NamedTuple
 
 from hn_memory.errors import HnError, UsageError
@@ -21,54 +20,54 @@ OPERATIONS: Final = ("record", "supersede", "retract", "challenge")
 LOCAL_PREFIX: Final = "refs/hn/memory/"
 REMOTES_PREFIX: Final = "refs/hn/remotes/"
 
-_HEX = "[0-9a-f]"
-_DIGEST = re.compile(f"sha256:{_HEX}{{64}}")
-_ACTOR = re.compile(f"{_HEX}{{64}}")
-_OID = re.compile(f"(?:{_HEX}{{40}}|{_HEX}{{64}})")
-_EVIDENCE = re.compile(f"(?:git:(?:{_HEX}{{40}}|{_HEX}{{64}})|(?:event|memory):sha256:{_HEX}{{64}})")
-_SUBJECT = re.compile(f"(?:{'|'.join(SUBJECT_TYPES)}):sha256:{_HEX}{{64}}")
-_TOKEN = re.compile("[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
-_PREFIX = re.compile(f"(?:sha256:)?({_HEX}{{{limits.ID_PREFIX_DIGITS},64}})")
-_LOCAL_REF = re.compile(f"refs/hn/memory/({_HEX}{{64}})/({_HEX}{{64}})")
-_ACCEPTED_REF = re.compile(f"refs/hn/remotes/([^/]+)/memory/({_HEX}{{64}})/({_HEX}{{64}})")
-_REMOTE = re.compile("[A-Za-z0-9_][A-Za-z0-9._-]*")
+# Without regular expressions: compiling them would take longer than a short command has.
+_HEX: Final = "0123456789abcdef"
+_TOKEN: Final = "abcdefghijklmnopqrstuvwxyz0123456789-"
+_REMOTE: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
+
+
+def _is_hex(text: str, *lengths: int) -> bool:
+    return len(text) in lengths and not text.strip(_HEX)
 
 
 def is_digest(text: str) -> bool:
     """`sha256:` and 64 hexadecimal digits: the form of memory and stream IDs."""
-    return _DIGEST.fullmatch(text) is not None
+    return text.startswith("sha256:") and _is_hex(text[7:], 64)
 
 
 def is_actor_id(text: str) -> bool:
     """64 lower-case hexadecimal digits, no prefix."""
-    return _ACTOR.fullmatch(text) is not None
+    return _is_hex(text, 64)
 
 
 def is_object_id(text: str) -> bool:
     """A full Git object ID of either object format."""
-    return _OID.fullmatch(text) is not None
+    return _is_hex(text, 40, 64)
 
 
 def is_evidence(text: str) -> bool:
     """Typed evidence: `git:`, `event:sha256:` or `memory:sha256:`."""
-    return _EVIDENCE.fullmatch(text) is not None
+    kind, _, name = text.partition(":")
+    return is_object_id(name) if kind == "git" else kind in ("event", "memory") and is_digest(name)
 
 
 def is_subject(text: str) -> bool:
     """A typed subject, one of the six types."""
-    return _SUBJECT.fullmatch(text) is not None
+    kind, _, name = text.partition(":")
+    return kind in SUBJECT_TYPES and is_digest(name)
 
 
 def is_token(text: str, max_bytes: int) -> bool:
     """A reason or outcome token within its size."""
-    return len(text) <= max_bytes and _TOKEN.fullmatch(text) is not None
+    return 0 < len(text) <= max_bytes and not text.strip(_TOKEN) and not text.startswith("-") and not text.endswith("-")
 
 
 def is_remote_name(text: str) -> bool:
     """A remote name as section 1 allows it; it becomes a ref component."""
     return (
-        len(text) <= limits.REMOTE_NAME_CHARACTERS
-        and _REMOTE.fullmatch(text) is not None
+        0 < len(text) <= limits.REMOTE_NAME_CHARACTERS
+        and not text.strip(_REMOTE)
+        and text[0] not in "-."
         and ".." not in text
         and not text.endswith((".", ".lock"))
     )
@@ -116,14 +115,14 @@ def memory_prefix(text: str) -> str:
     Raises:
         UsageError `id-invalid`: fewer than 8 digits, or something else altogether.
     """
-    found = _PREFIX.fullmatch(text)
-    if found is None:
+    digits = text.removeprefix("sha256:")
+    if not _is_hex(digits, *range(limits.ID_PREFIX_DIGITS, 65)):
         raise UsageError(
             "id-invalid",
             f"a memory ID is at least {limits.ID_PREFIX_DIGITS} lower-case hex digits, with or without sha256:",
             field="id",
         )
-    return found[1]
+    return digits
 
 
 def fingerprint(public_key: bytes) -> str:
@@ -170,17 +169,15 @@ def parse_source_ref(ref: str) -> SourceName | None:
     Raises:
         HnError `source-malformed`: a ref in our namespace of any other shape.
     """
-    found = _LOCAL_REF.fullmatch(ref)
-    if found is not None:
-        return SourceName(ref, None, found[1], "sha256:" + found[2])
-    if ref.startswith(LOCAL_PREFIX):
-        raise HnError("source-malformed", "ref name is not refs/hn/memory/<actor>/<stream>")
-    found = _ACCEPTED_REF.fullmatch(ref)
-    if found is not None:
-        if not is_remote_name(found[1]):
-            raise HnError("source-malformed", "ref name holds a malformed remote name")
-        return SourceName(ref, found[1], found[2], "sha256:" + found[3])
     parts = ref.split("/")
-    if len(parts) > 5 and parts[4] == "memory" and ref.startswith(REMOTES_PREFIX):
-        raise HnError("source-malformed", "ref name is not refs/hn/remotes/<remote>/memory/<actor>/<stream>")
-    return None
+    if ref.startswith(LOCAL_PREFIX):
+        if len(parts) == 5 and _is_hex(parts[3], 64) and _is_hex(parts[4], 64):
+            return SourceName(ref, None, parts[3], "sha256:" + parts[4])
+        raise HnError("source-malformed", "ref name is not refs/hn/memory/<actor>/<stream>")
+    if len(parts) < 6 or parts[4] != "memory" or not ref.startswith(REMOTES_PREFIX):
+        return None
+    if len(parts) == 7 and _is_hex(parts[5], 64) and _is_hex(parts[6], 64):
+        if not is_remote_name(parts[3]):
+            raise HnError("source-malformed", "ref name holds a malformed remote name")
+        return SourceName(ref, parts[3], parts[5], "sha256:" + parts[6])
+    raise HnError("source-malformed", "ref name is not refs/hn/remotes/<remote>/memory/<actor>/<stream>")

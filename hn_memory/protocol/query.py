@@ -283,10 +283,13 @@ def decode_cursor(domain: str, cursor: str, digest: str) -> str:
         )
     except HnError:
         raise invalid() from None
-    last = fields["lastMemoryId"]
-    if fields["version"] != 0 or not isinstance(last, str) or not is_digest(last):
+    stated, last = fields["queryDigest"], fields["lastMemoryId"]
+    if not isinstance(stated, str) or not isinstance(last, str) or not is_digest(stated) or not is_digest(last):
         raise invalid()
-    if fields["queryDigest"] != digest:
+    # Base64 and JSON have several spellings of one value; a cursor has one.
+    if encode_cursor(domain, stated, last) != cursor:
+        raise invalid()
+    if stated != digest:
         raise stale_cursor()
     return last
 

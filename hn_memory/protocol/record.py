@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
+from hn_memory.protocol.canonical import require_text
 from hn_memory.protocol.identifiers import KINDS, is_evidence, is_object_id, is_subject, is_token
 from hn_memory.protocol.strictjson import Reader
 from hn_memory.protocol.unicode import find_control, is_blank, lower, trim
@@ -170,8 +171,9 @@ def _refuse(message: str, field: str, hint: str | None = None) -> NoReturn:
     raise HnError("memory-invalid", message, field=field, hint=hint)
 
 
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
+def _size(text: str, where: str) -> int:
+    """Bytes of UTF-8; a text that has none is refused with its position (`text-invalid`)."""
+    return len(text) if text.isascii() else len(require_text(text, where).encode())
 
 
 def check_record(record: Record, where: str = "record") -> None:
@@ -184,7 +186,7 @@ def check_record(record: Record, where: str = "record") -> None:
         _refuse(f"unknown kind; kinds are {', '.join(KINDS)}", f"{where}.kind")
     if is_blank(record.content):
         _refuse("content is blank", f"{where}.content")
-    size = _size(record.content)
+    size = _size(record.content, f"{where}.content")
     if size > limits.CONTENT_BYTES:
         _refuse(
             f"content has {size} bytes, at most {limits.CONTENT_BYTES} are allowed",
@@ -219,7 +221,7 @@ def _check_topics(topics: Sequence[str], where: str) -> None:
     if len(topics) > limits.TOPICS:
         _refuse(f"{len(topics)} topics, at most {limits.TOPICS} are allowed", where)
     for at, topic in enumerate(topics):
-        if not topic or _size(topic) > limits.TOPIC_BYTES:
+        if not topic or _size(topic, f"{where}[{at}]") > limits.TOPIC_BYTES:
             _refuse(f"a topic has 1 to {limits.TOPIC_BYTES} bytes", f"{where}[{at}]")
         if topic != lower(trim(topic)):
             _refuse("a topic must be trimmed and lower case", f"{where}[{at}]")
@@ -245,7 +247,7 @@ def _check_evidence(evidence: Sequence[str], where: str) -> None:
 
 def check_path(path: str, where: str) -> None:
     """The path rules of section 4: relative and clean as Go's path.Clean leaves it."""
-    if _size(path) > limits.PATH_BYTES:
+    if _size(path, where) > limits.PATH_BYTES:
         _refuse(f"a path has at most {limits.PATH_BYTES} bytes", where)
     if "\\" in path:
         _refuse("a path must not hold a backslash", where)
@@ -267,7 +269,7 @@ def _check_anchor(anchor: Anchor, where: str) -> None:
     for at, pair in enumerate(anchor.paths):
         here = f"{where}.paths[{at}]"
         check_path(pair.path, f"{here}.path")
-        total += _size(pair.path)
+        total += _size(pair.path, f"{here}.path")
         if pair.blob != ABSENT and not is_object_id(pair.blob):
             _refuse("a path's blob must be a full Git object ID or `absent`", f"{here}.blob")
         if at and anchor.paths[at - 1].path >= pair.path:
@@ -303,7 +305,7 @@ def _check_handoff(handoff: Handoff, where: str) -> None:
         for at, item in enumerate(items):
             if is_blank(item):
                 _refuse("a handoff entry is blank", f"{where}.{name}[{at}]")
-            size = _size(item)
+            size = _size(item, f"{where}.{name}[{at}]")
             total += size
             if size > limits.HANDOFF_ENTRY_BYTES:
                 _refuse(

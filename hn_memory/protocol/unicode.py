@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from hn_memory.protocol.jsonbytes import loads
+
 # Section 4: U+0085, U+00A0 and U+3000 are space, U+200B and U+FEFF are not. The set is small and closed, so
 # it is spelled out here; a test holds it against the data file.
 WHITE_SPACE = (
@@ -24,9 +26,7 @@ _ASCII_TERM = re.compile("[0-9a-z]+")
 def _tables() -> dict[str, list[list[int]]]:
     from importlib.resources import files
 
-    import orjson
-
-    tables: dict[str, list[list[int]]] = orjson.loads(files("hn_memory.protocol").joinpath("unicode.json").read_bytes())
+    tables: dict[str, list[list[int]]] = loads(files("hn_memory.protocol").joinpath("unicode.json").read_bytes())
     return tables
 
 

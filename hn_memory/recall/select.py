@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from hn_memory.index.lookup import contains, valid_edges
 from hn_memory.index.schema import PATHS_BROKEN, PATHS_UNKNOWN
-from hn_memory.index.update import LIFE_CODES
+from hn_memory.index.update import LIFE_CODES, entry_of
 from hn_memory.protocol.projection import LIFECYCLES, Context
 from hn_memory.protocol.query import NormalRequest
 from hn_memory.recall.gates import (
@@ -31,6 +31,13 @@ from hn_memory.repository.world import RepositoryWorld
 
 _SORT_AT_MOST = 4096
 """Up to this many candidates are sorted outright; beyond it the order index is walked until a page is full."""
+
+
+_AT_ONCE: Final = 64
+"""Terms of one search of the database."""
+
+_CUT_AT: Final = 32_768
+"""Bytes of a term that FTS5 stores."""
 
 
 class Callout(NamedTuple):
@@ -234,11 +241,29 @@ class Selection:
         return passing
 
     def _find_terms(self) -> None:
-        query = " AND ".join(f'"{term}"' for term in self._request.terms)
+        db, wanted = self._db, self._request.terms
         also = "AND rowid IN (SELECT n FROM candidate)" if self._narrow else ""
         self._table("hit", "n INTEGER PRIMARY KEY")
-        self._db.execute(f"INSERT INTO hit SELECT rowid FROM terms WHERE terms MATCH ? {also}", (query,))
+        db.execute(f"INSERT INTO hit SELECT rowid FROM terms WHERE terms MATCH ? {also}", (_all_of(wanted[:_AT_ONCE]),))
+        # The time of a search grows with the square of its terms, so the rest go in portions, over fewer records.
+        for at in range(_AT_ONCE, len(wanted), _AT_ONCE):
+            if db.execute("SELECT 1 FROM hit").fetchone() is None:
+                break
+            db.execute(
+                "DELETE FROM hit WHERE n NOT IN (SELECT rowid FROM terms WHERE terms MATCH ?)",
+                (_all_of(wanted[at : at + _AT_ONCE]),),
+            )
+        self._compare_long(frozenset(term for term in wanted if len(term.encode()) >= _CUT_AT))
         self._narrow = "hit"
+
+    def _compare_long(self, wanted: frozenset[str]) -> None:
+        """The search tables cut terms short: whoever seems to hold a very long one is read."""
+        if not wanted:
+            return
+        db = self._db
+        for n, data in db.execute("SELECT n, data FROM hit CROSS JOIN payload USING(n)").fetchall():
+            if not wanted.issubset(entry_of("", data).terms.split(" ")):
+                db.execute("DELETE FROM hit WHERE n = ?", (n,))
 
     def _count_matches(self) -> int:
         (count,) = self._db.execute(
@@ -326,6 +351,10 @@ class Selection:
             for n, raw, code in self._db.execute(f"SELECT n, id, code FROM ({both}) ORDER BY id LIMIT ?", (limit,))
         ]
         return shown, counts
+
+
+def _all_of(wanted: Sequence[str]) -> str:
+    return " AND ".join(f'"{term}"' for term in wanted)
 
 
 def _match(row: tuple[int, bytes, int, str, int]) -> Match:

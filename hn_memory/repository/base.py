@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ObjectFormat = Literal["sha1", "sha256"]
 ObjectType = Literal["blob", "tree", "commit", "tag"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(NamedTuple):
     """One ref. `target` is the object ID it holds; a symbolic ref has `symbolic` (a ref name) instead."""
 
     name: str
@@ -31,16 +29,14 @@ class Ref:
     symbolic: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
+class ObjectInfo(NamedTuple):
     """The header of an object: its type and its size in bytes, known without reading the content."""
 
     type: ObjectType
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """One entry of a tree. `mode` is the octal text Git prints (`100644`, `040000`, `120000`, `160000`)."""
 
     mode: str
@@ -48,8 +44,7 @@ class TreeEntry:
     oid: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefUpdate:
+class RefUpdate(NamedTuple):
     """One compare-and-swap of a ref: from `old` (None: the ref must not exist) to `new` (None: delete it)."""
 
     name: str
@@ -57,8 +52,7 @@ class RefUpdate:
     old: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Where a repository lives. All paths are absolute; `work_tree` is None in a bare repository.
 
     `objects` is the directory of the main object store. `prefix` is the caller's directory relative to the
@@ -111,14 +105,16 @@ class Repository(ABC):
         """One ref by its full name, or None."""
 
     @abstractmethod
-    def update_refs(self, updates: Sequence[RefUpdate], message: str) -> None:
+    def update_refs(self, updates: Sequence[RefUpdate], message: str, pass_fds: Sequence[int] = ()) -> None:
         """Move refs in one transaction, each against the value read before; write reflogs with `message`.
 
-        No hook runs. A ref is never moved through a symbolic ref.
+        No hook runs. A ref is never moved through a symbolic ref. `pass_fds` are descriptors that a child
+        which moves refs inherits, so that a lock on them lasts as long as it does.
 
         Raises:
             ConflictError `ref-moved`: a ref does not hold its `old` value (nothing was moved).
             ConflictError `ref-locked`: another writer holds the lock of a ref.
+            HnError `ref-move-broken-off`: the writing process was killed; each ref is old or new, and may be locked.
             HnError `ref-write-failed`: the store refused (read-only, full, ...); names the directory.
         """
 

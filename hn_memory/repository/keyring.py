@@ -120,7 +120,7 @@ class Keyring:
             raise NotFoundError(
                 "identity-missing",
                 "no identity is active in this repository",
-                hint="`hn identity create --name NAME` makes one; `hn identity use ACTOR` chooses one.",
+                hint="`hn init` makes one; `hn identity use ACTOR` chooses one.",
             )
         return identity
 

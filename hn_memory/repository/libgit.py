@@ -71,7 +71,7 @@ class LibgitRepository(Repository):
     def ref(self, name: str) -> Ref | None:
         return self._lookup(name, dangling=True)
 
-    def update_refs(self, updates: Sequence[RefUpdate], message: str) -> None:
+    def update_refs(self, updates: Sequence[RefUpdate], message: str, pass_fds: Sequence[int] = ()) -> None:
         if len(updates) == 1 and updates[0].old is not None and updates[0].new is not None:
             name, new, old = updates[0].name, updates[0].new, updates[0].old
             held = self._lookup(name, dangling=True)
@@ -80,7 +80,7 @@ class LibgitRepository(Repository):
             if new in self.info([new]) and not self._special() and self._move(name, new, old, message):
                 return
         # Whatever went wrong, Git tries again: it waits for locks, and its refusals are the ones we word.
-        self._git.update_refs(updates, message)
+        self._git.update_refs(updates, message, pass_fds)
 
     # -- revisions ----------------------------------------------------------------------------------------
 

@@ -113,7 +113,10 @@ class WriterLock:
         return self._handle
 
     def journal(self, ref_names: Sequence[str], pid: int | None = None) -> None:
-        """Note, durably, the refs that are about to be moved; replaces an earlier note.
+        """Note the refs that are about to be moved; replaces an earlier note.
+
+        The note outlives this process, not a crash of the machine: making it durable would cost every append
+        more than its signature, and after a crash Git itself names the lock that stands in the way.
 
         Args:
             ref_names: full names below `refs/hn/`; another name is a mistake of the program (`ValueError`).
@@ -226,8 +229,6 @@ class WriterLock:
         try:
             os.ftruncate(handle, 0)
             _write(handle, data)
-            # The note must be on the disk before Git's own lock files are.
-            os.fsync(handle)
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(handle, 0)

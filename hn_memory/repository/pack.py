@@ -17,13 +17,6 @@ from hn_memory.repository.base import ObjectFormat, ObjectType
 _NUMBERS: Final[dict[ObjectType, int]] = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 
 
-def object_id(kind: ObjectType, data: bytes, object_format: ObjectFormat) -> str:
-    """The ID Git gives an object: the hash of its header and its bytes, in lower-case hexadecimal."""
-    digest = hashlib.new(object_format, b"%s %d\0" % (kind.encode("ascii"), len(data)), usedforsecurity=False)
-    digest.update(data)
-    return digest.hexdigest()
-
-
 def pack(objects: Sequence[tuple[ObjectType, bytes]], object_format: ObjectFormat) -> bytes:
     """A complete pack of these objects, each stored whole, with the trailer of the object format."""
     parts = [struct.pack(">4sII", b"PACK", 2, len(objects))]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hn_memory.errors import HnError, NotFoundError
+from hn_memory.protocol.commit import object_id
 from hn_memory.repository import reading
 from hn_memory.repository.base import (
     Layout,
@@ -22,7 +23,7 @@ from hn_memory.repository.base import (
 )
 from hn_memory.repository.catfile import CatFile
 from hn_memory.repository.discover import GIT, git_environment, lazy_fetch_forbidden
-from hn_memory.repository.pack import object_id, pack
+from hn_memory.repository.pack import pack
 from hn_memory.repository.paths import display, without_homes
 from hn_memory.repository.refwriter import move_refs
 from hn_memory.repository.scratch import Scratch
@@ -99,8 +100,8 @@ class ProcessRepository(Repository):
         done = self._run("rev-parse", "-q", "--verify", "--end-of-options", name)
         return Ref(name, done.stdout.decode("ascii").strip()) if done.status == 0 else None
 
-    def update_refs(self, updates: Sequence[RefUpdate], message: str) -> None:
-        move_refs(self, self._command, self._env, updates, message)
+    def update_refs(self, updates: Sequence[RefUpdate], message: str, pass_fds: Sequence[int] = ()) -> None:
+        move_refs(self, self._command, self._env, updates, message, pass_fds)
 
     # -- revisions ----------------------------------------------------------------------------------------
 

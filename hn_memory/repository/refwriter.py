@@ -20,6 +20,11 @@ _LOCK_WAIT = ("-c", "core.filesRefLockTimeout=500", "-c", "core.packedRefsTimeou
 # Asking for each ref by itself takes a child each.
 _FEW = 2
 
+# Git ends by itself with 129 at most; what is above, or a signal, says that it was killed.
+_OWN_STATUS: Final = 129
+
+BROKEN_OFF: Final = "ref-move-broken-off"
+
 
 def move_refs(
     repository: Repository,
@@ -27,6 +32,7 @@ def move_refs(
     env: Mapping[str, str],
     updates: Sequence[RefUpdate],
     message: str,
+    pass_fds: Sequence[int] = (),
 ) -> None:
     """See `Repository.update_refs`. `command` is everything before `update-ref`.
 
@@ -39,7 +45,9 @@ def move_refs(
         if not update.name.startswith("refs/") or "\0" in update.name:
             raise HnError("ref-write-failed", f"{update.name!r} is no name of a ref")
     identity = {"GIT_COMMITTER_NAME": IDENTITY[0], "GIT_COMMITTER_EMAIL": IDENTITY[1]}
-    child = Child([*command, *_LOCK_WAIT, "update-ref", "-m", one_line(message), "--stdin", "-z"], {**env, **identity})
+    child = Child(
+        [*command, *_LOCK_WAIT, "update-ref", "-m", one_line(message), "--stdin", "-z"], {**env, **identity}, pass_fds
+    )
     try:
         prepared = _until(child, b"start\0" + b"".join(map(_line, updates)) + b"prepare\0", b"prepare: ok\n")
         if prepared:
@@ -48,9 +56,11 @@ def move_refs(
                     raise moved(ref.name)
             if _until(child, b"commit\0", b"commit: ok\n"):
                 return
-        child.wait()
+        status = child.wait()
     finally:
         child.stop()
+    if status < 0 or status > _OWN_STATUS:
+        raise broken_off(repository)
     raise _why(repository, updates, bytes(child.errors))
 
 
@@ -70,6 +80,16 @@ def locked(name: str) -> ConflictError:
         "ref-locked",
         f"another writer holds the lock of {name}",
         hint="retry; a lock that stays was left by a process that crashed",
+    )
+
+
+def broken_off(repository: Repository) -> HnError:
+    """What to say when Git was killed at its work: refs are old or new, and their locks may still stand there."""
+    where = display(repository.layout.common_dir)
+    return HnError(
+        BROKEN_OFF,
+        f"Git was killed while it moved refs in {where}; they are as they were, or moved already",
+        hint="`hn memory log` shows what is there; run the command again if it is missing.",
     )
 
 

@@ -11,18 +11,18 @@ import contextlib
 import fcntl
 import os
 import select
-import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hn_memory.errors import HnError
 
 _CHUNK = 1 << 16
+# POSIX fixes the numbers; the module `signal` would first build its enumerations.
+_SIGPIPE, _SIGTERM = 13, 15
 _STDERR_KEPT = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(NamedTuple):
     """What a child left: exit status (minus the signal if one ended it) and its two outputs in bytes."""
 
     status: int
@@ -31,8 +31,8 @@ class Completed:
 
     @property
     def reason(self) -> str:
-        """The last line of stderr that says why, without Git's `fatal: `."""
-        return reason(self.stderr)
+        """The line of stderr that says why, without Git's `fatal: `; or the signal that left no time to say it."""
+        return f"it was ended by signal {-self.status}" if self.status < 0 else reason(self.stderr)
 
 
 class Child:
@@ -59,9 +59,7 @@ class Child:
                 *((os.POSIX_SPAWN_DUP2, fd, fd) for fd in pass_fds),
             ]
             # Python ignores SIGPIPE; a Git that inherited that would not stop when its reader leaves.
-            self.pid = os.posix_spawnp(
-                argv[0], list(argv), dict(env), file_actions=actions, setsigdef=(signal.SIGPIPE,)
-            )
+            self.pid = os.posix_spawnp(argv[0], list(argv), dict(env), file_actions=actions, setsigdef=(_SIGPIPE,))
         except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
             _close(*fds)
             raise HnError(
@@ -155,7 +153,7 @@ class Child:
             return
         self.end_input()
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
+            os.kill(self.pid, _SIGTERM)
         self._finish()
 
     def _finish(self) -> None:

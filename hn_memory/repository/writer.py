@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from hn_memory.errors import ConflictError, HnError
@@ -20,9 +20,10 @@ from hn_memory.protocol.identity import Identity
 from hn_memory.protocol.limits import SEQUENCE_MAX
 from hn_memory.protocol.record import Record
 from hn_memory.protocol.signing import encode_base64, encode_signature, sign
-from hn_memory.repository.base import RefUpdate, Repository
+from hn_memory.repository.base import ObjectType, RefUpdate, Repository
 from hn_memory.repository.clock import Clock, timestamp
 from hn_memory.repository.locks import WriterLock
+from hn_memory.repository.refwriter import BROKEN_OFF
 
 ATTEMPTS: Final = 12
 _PAUSE: Final = 0.01
@@ -56,16 +57,18 @@ def append(
     repository: Repository,
     identity: Identity,
     stream: str,
-    statement: Statement,
+    statements: Sequence[Statement],
     *,
     clock: Clock,
     verified_head: HeadReader,
     timeout: float = 10.0,
-) -> Appended:
-    """Append one statement to a stream of the identity.
+) -> list[Appended]:
+    """Append statements to a stream of the identity, all of them or none: one write, one move of the ref.
 
     Raises:
         ConflictError `append-conflict`: other writers moved the ref every time.
+        ConflictError `ref-locked`: the lock of the ref was there every time, and no lock of ours.
+        HnError `ref-move-broken-off`: Git was killed at its work; whether the ref moved is not known.
         ConflictError `repository-busy`: another writer held the lock for `timeout` seconds.
         HnError `memory-invalid`: the statement breaks a rule of the format; nothing was written.
         HnError `stream-invalid`: what stands on the stream does not verify, so nothing may follow it.
@@ -73,6 +76,7 @@ def append(
     ref = local_ref(identity.actor, stream)
     layout = repository.layout
     with WriterLock(layout.common_dir, ref_format=layout.ref_format, timeout=timeout) as lock:
+        conflict: ConflictError | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(_PAUSE * attempt * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
@@ -80,17 +84,25 @@ def append(
             if current is not None and current.target is None:
                 raise HnError("stream-invalid", f"{ref} is a symbolic ref; a memory ref must not be")
             head = None if current is None or current.target is None else verified_head(ref, current.target)
-            prepared = prepare(repository, identity, stream, statement, head, timestamp(clock()))
+            appended, objects = _prepare_all(repository, identity, stream, statements, head, clock)
+            repository.write_objects(objects)
+            update = RefUpdate(ref, appended[-1].commit, None if head is None else head.commit)
+            lock.journal([ref])
             try:
-                lock.journal([ref])
-                repository.update_refs(
-                    [RefUpdate(ref, prepared.commit, None if head is None else head.commit)], REFLOG_MESSAGE
-                )
-            except ConflictError:
-                continue
-            finally:
+                repository.update_refs([update], REFLOG_MESSAGE, (lock.fileno(),))
+            except ConflictError as error:
                 lock.clear()
-            return prepared
+                conflict = error
+                continue
+            except HnError as error:
+                if error.code != BROKEN_OFF:
+                    lock.clear()
+                raise
+            # Anything else (an interrupt, a crash, Git killed) leaves the journal to whoever takes the lock next.
+            lock.clear()
+            return appended
+    if conflict is not None and conflict.code == "ref-locked":
+        raise conflict
     raise ConflictError(
         "append-conflict",
         f"other writers moved the stream {ATTEMPTS} times in a row; nothing was recorded",
@@ -105,8 +117,8 @@ def prepare(
     statement: Statement,
     head: ChainHead | None,
     instant: str,
-) -> Appended:
-    """Sign the next memory of a stream and store its objects; the ref is not moved."""
+) -> tuple[Appended, list[tuple[ObjectType, bytes]]]:
+    """Sign the next memory of a stream; the objects that carry it are not stored yet."""
     envelope = next_envelope(identity, stream, statement, head, instant)
     payload = encode_envelope(envelope)
     name = memory_id(payload)
@@ -118,8 +130,25 @@ def prepare(
         None if head is None else head.commit,
         repository.layout.object_format,
     )
-    repository.write_objects(objects)
-    return Appended(name, commit, local_ref(identity.actor, stream), envelope, payload)
+    return Appended(name, commit, local_ref(identity.actor, stream), envelope, payload), objects
+
+
+def _prepare_all(
+    repository: Repository,
+    identity: Identity,
+    stream: str,
+    statements: Sequence[Statement],
+    head: ChainHead | None,
+    clock: Clock,
+) -> tuple[list[Appended], list[tuple[ObjectType, bytes]]]:
+    appended: list[Appended] = []
+    objects: list[tuple[ObjectType, bytes]] = []
+    for statement in statements:
+        one, its_objects = prepare(repository, identity, stream, statement, head, timestamp(clock()))
+        appended.append(one)
+        objects += its_objects
+        head = ChainHead(one.envelope.sequence, one.memory_id, one.commit)
+    return appended, objects
 
 
 def next_envelope(

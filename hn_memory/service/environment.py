@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from hn_memory.repository.base import Repository
 from hn_memory.repository.clock import Clock, system_clock
-from hn_memory.repository.keyring import Keyring
 
 if TYPE_CHECKING:
     from hn_memory.index.store import Index
     from hn_memory.index.update import Progress
     from hn_memory.protocol.chain import ChainHead
+    from hn_memory.repository.keyring import Keyring
     from hn_memory.repository.streams import InvalidSource
 
 
@@ -19,27 +19,38 @@ class Environment:
     """One open repository and what goes with it.
 
     Attributes:
+        actor: act as this identity instead of the active one.
         notices: lines for people (stderr) that no result carries.
         progress: told how far a long verification has come.
         known_tips: heads of local streams that this process verified or wrote, by ref.
     """
 
-    __slots__ = ("_index", "clock", "keyring", "known_tips", "notices", "progress", "repository")
+    __slots__ = ("_index", "_keyring", "actor", "clock", "known_tips", "notices", "progress", "repository")
 
     def __init__(
         self,
         repository: Repository,
-        keyring: Keyring,
+        actor: str | None = None,
         clock: Clock = system_clock,
         progress: Progress | None = None,
     ) -> None:
         self.repository = repository
-        self.keyring = keyring
+        self.actor = actor
         self.clock = clock
         self.progress = progress
         self.notices: list[str] = []
         self.known_tips: dict[str, ChainHead] = {}
         self._index: Index | None = None
+        self._keyring: Keyring | None = None
+
+    @property
+    def keyring(self) -> Keyring:
+        """The identities of this clone; reading memories needs none."""
+        if self._keyring is None:
+            from hn_memory.repository.keyring import Keyring
+
+            self._keyring = Keyring(self.repository.layout.common_dir, self.actor)
+        return self._keyring
 
     def index(self) -> Index:
         """The verified index, brought up to the refs as they are now."""

@@ -53,6 +53,14 @@ class Service:
 
         return write.record(self.environment, arguments, target=target, allow_secrets=allow_secrets)
 
+    def record_all(
+        self, arguments: Sequence[RecordArguments], *, stream: str | None = None, allow_secrets: Collection[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Append records to one stream, all of them or none, with one move of the ref."""
+        from hn_memory.service import write
+
+        return write.record_all(self.environment, arguments, stream=stream, allow_secrets=allow_secrets)
+
     def retract(self, target: str, reason: str, *, stream: str | None = None) -> dict[str, Any]:
         """Append a retraction of a record of our own."""
         from hn_memory.service import write
@@ -209,9 +217,8 @@ def open_repository(
         NotFoundError `not-a-repository`; HnError `repository-unsafe`, `git-missing`.
     """
     from hn_memory.repository.discover import discover
-    from hn_memory.repository.keyring import Keyring
     from hn_memory.repository.open import open_repository as open_backend
 
     layout = discover(None if path is None else Path(path), git_dir=None if git_dir is None else Path(git_dir))
     repository = open_backend(layout, prefer=backend)  # type: ignore[arg-type]
-    return Service(Environment(repository, Keyring(layout.common_dir, actor), clock))
+    return Service(Environment(repository, actor, clock))

@@ -83,7 +83,36 @@ def record(
         _check_target(environment, target, "supersede", identity)
     stream = _choose_stream(environment, identity, (request.stream if request else None) or arguments.stream)
     statement = Statement("record" if target is None else "supersede", record=built, target=target)
-    return _document(_append(environment, identity, stream, statement))
+    return _document(_append(environment, identity, stream, [statement])[0])
+
+
+def record_all(
+    environment: Environment,
+    arguments: Sequence[RecordArguments],
+    *,
+    stream: str | None = None,
+    allow_secrets: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """Append records to one stream, all of them or none, with one write and one move of the ref.
+
+    Raises:
+        As `record`; the message does not say which of the records is meant, its field does (`[3].content`).
+    """
+    if not arguments:
+        return []
+    identity = _identity(environment)
+    statements: list[Statement] = []
+    for at, one in enumerate(arguments):
+        try:
+            built = _build(environment.repository, one)
+            check_record(built)
+            _refuse_secrets(built, allow_secrets)
+        except HnError as error:
+            error.field = f"[{at}].{error.field}" if error.field else f"[{at}]"
+            raise
+        statements.append(Statement("record", record=built))
+    chosen = _choose_stream(environment, identity, stream)
+    return [_document(appended) for appended in _append(environment, identity, chosen, statements)]
 
 
 def retract(environment: Environment, target: str, reason: str, *, stream: str | None = None) -> dict[str, Any]:
@@ -92,7 +121,8 @@ def retract(environment: Environment, target: str, reason: str, *, stream: str |
     _check_reason(reason)
     _check_target(environment, target, "retract", identity)
     statement = Statement("retract", target=target, reason=reason)
-    return _document(_append(environment, identity, _choose_stream(environment, identity, stream), statement))
+    chosen = _choose_stream(environment, identity, stream)
+    return _document(_append(environment, identity, chosen, [statement])[0])
 
 
 def challenge(
@@ -108,7 +138,8 @@ def challenge(
     _check_reason(reason)
     _check_target(environment, target, "challenge", identity)
     statement = Statement("challenge", target=target, reason=reason, evidence=tuple(evidence))
-    return _document(_append(environment, identity, _choose_stream(environment, identity, stream), statement))
+    chosen = _choose_stream(environment, identity, stream)
+    return _document(_append(environment, identity, chosen, [statement])[0])
 
 
 def use_stream(environment: Environment, stream: str) -> dict[str, Any]:
@@ -151,16 +182,18 @@ def _choose_stream(environment: Environment, identity: Identity, stream: str | N
     return require_digest(stream, "a stream", "stream")
 
 
-def _append(environment: Environment, identity: Identity, stream: str, statement: Statement) -> Appended:
+def _append(
+    environment: Environment, identity: Identity, stream: str, statements: Sequence[Statement]
+) -> list[Appended]:
     appended = append(
         environment.repository,
         identity,
         stream,
-        statement,
+        statements,
         clock=environment.clock,
         verified_head=lambda ref, commit: _verified_head(environment, ref, commit),
     )
-    _remember(environment, appended)
+    _remember(environment, appended[-1])
     return appended
 
 

@@ -42,7 +42,7 @@ class Author:
         self.actor = fingerprint(public_key)
         self.stream = derived_stream(self.actor, "default")
 
-    def envelope(self, operation: str = "record", **changes: Any) -> Envelope:
+    def envelope(self, operation: str = "record", /, **changes: Any) -> Envelope:
         """The first envelope of the author's default stream, with changes."""
         fields: dict[str, Any] = {"record": record()} if operation in ("record", "supersede") else {}
         if operation != "record":

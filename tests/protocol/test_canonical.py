@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from hn_memory.errors import HnError
 from hn_memory.protocol.canonical import encode, encode_indented, require_encodable, require_text
 
+pytestmark = pytest.mark.usefixtures("json_library")
+
 texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('\x00\b\f\n\r\t\x1f\x7f<>&"\\/\u2028\u2029'))
 values = st.recursive(
     st.booleans() | st.integers(-(2**63), 2**64 - 1) | texts,
@@ -82,7 +84,7 @@ def test_text_is_given_back() -> None:
     assert caught.value.field == "content"
 
 
-@pytest.mark.parametrize("value", [2**64, -(2**63) - 1, b"bytes", {1: "x"}, {"a": object()}])
+@pytest.mark.parametrize("value", [b"bytes", {"a": object()}, {"a": {1, 2}}])
 def test_what_is_no_json_is_refused(value: Any) -> None:
     for call in (encode, encode_indented):
         with pytest.raises(HnError) as caught:

@@ -20,7 +20,7 @@ from hn_memory.repository.base import (
     Repository,
     TreeEntry,
 )
-from hn_memory.repository.pack import object_id
+from hn_memory.protocol.commit import object_id
 from hn_memory.repository.refwriter import holds, locked, moved
 
 
@@ -59,7 +59,7 @@ class FakeRepository(Repository):
     def ref(self, name: str) -> Ref | None:
         return self.held.get(name)
 
-    def update_refs(self, updates: Sequence[RefUpdate], message: str) -> None:
+    def update_refs(self, updates: Sequence[RefUpdate], message: str, pass_fds: Sequence[int] = ()) -> None:
         after = dict(self.held)
         for update in updates:
             if not holds(self.held.get(update.name), update.old):

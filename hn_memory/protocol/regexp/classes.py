@@ -10,22 +10,12 @@ Rules (Go `regexp/syntax` since 1.25, Unicode 17.0.0):
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
 from .ast import MAX_CODE_POINT, Ranges
-from .unicode_data import (
-    CATEGORY_ALIASES,
-    CATEGORY_CODES,
-    CATEGORY_NAMES,
-    CATEGORY_RUNS,
-    FOLD_PAIRS,
-    FOLD_SETS,
-    SCRIPT_NAMES,
-    SCRIPT_RUNS,
-)
 
 EVERYTHING: Final[Ranges] = (0, MAX_CODE_POINT)
 ALL_BUT_NEWLINE: Final[Ranges] = (0, 0x09, 0x0B, MAX_CODE_POINT)
@@ -53,13 +43,13 @@ _POSIX: Final[dict[str, Ranges]] = {
 
 def union(parts: Iterable[Ranges]) -> Ranges:
     """The code points that are in any of `parts`; the ranges inside a part may overlap and stand in any order."""
-    pairs: list[tuple[int, int]] = []
+    # A set, since many classes of one pattern may each hold the same big one.
+    pairs: set[tuple[int, int]] = set()
     for part in parts:
-        pairs += zip(part[::2], part[1::2], strict=True)
-    pairs.sort()
+        pairs.update(zip(part[::2], part[1::2], strict=True))
     out: list[int] = []
     top = -2
-    for low, high in pairs:
+    for low, high in sorted(pairs):
         if low <= top + 1:
             if high > top:
                 out[-1] = top = high
@@ -84,6 +74,17 @@ def contains(ranges: Ranges, code: int) -> bool:
     """Whether `code` is in `ranges`."""
     index = bisect_left(ranges, code)
     return index < len(ranges) and (index % 2 == 1 or ranges[index] == code)
+
+
+def covers(ranges: Ranges, others: Ranges) -> bool:
+    """Whether all of `others` is in `ranges`."""
+    for index in range(0, len(others), 2):
+        place = bisect_right(ranges, others[index])
+        # An odd place is inside a range that begins at or before; an even one may be at the very end of one.
+        end = ranges[place] if place % 2 else (ranges[place - 1] if place else -1)
+        if others[index + 1] > end:
+            return False
+    return True
 
 
 def orbit(code: int) -> tuple[int, ...]:
@@ -127,7 +128,8 @@ def unicode_class(name: str, *, fold: bool, negated: bool) -> Ranges | None:
 
 @cache
 def _unicode_class(key: str, fold: bool, negated: bool) -> Ranges:
-    return _finish(_unicode_base(key), fold, negated)
+    # Go has no table of what folding adds to `LC`, and so adds nothing (it would be U+0345).
+    return _finish(_unicode_base(key), fold and _unicode_names()[key][1] != "LC", negated)
 
 
 @cache
@@ -141,9 +143,14 @@ def _finish(base: Ranges, fold: bool, negated: bool) -> Ranges:
     return negate(folded) if negated else folded
 
 
+# `unicode_data` is read by the functions that need it: most patterns name no class and fold nothing.
+
+
 @cache
 def _unicode_names() -> dict[str, tuple[str, str]]:
     """Every name `\\p{...}` knows, without case and separators: its table and its key there."""
+    from .unicode_data import CATEGORY_ALIASES, CATEGORY_NAMES, SCRIPT_NAMES
+
     categories = [*CATEGORY_NAMES.split(), *{name[0] for name in CATEGORY_NAMES.split()}, "Cn", "LC"]
     names = {name.lower(): ("category", name) for name in categories}
     for pair in CATEGORY_ALIASES.split():
@@ -174,12 +181,16 @@ def _unicode_base(key: str) -> Ranges:
 
 @cache
 def _categories() -> dict[str, Ranges]:
+    from .unicode_data import CATEGORY_CODES, CATEGORY_NAMES, CATEGORY_RUNS
+
     names = dict(zip(CATEGORY_CODES, CATEGORY_NAMES.split(), strict=True))
     return _read_runs(CATEGORY_RUNS, 1, {**names, "-": "Cn"})
 
 
 @cache
 def _scripts() -> dict[str, Ranges]:
+    from .unicode_data import SCRIPT_NAMES, SCRIPT_RUNS
+
     names = {chr(65 + n // 26) + chr(65 + n % 26): name for n, name in enumerate(SCRIPT_NAMES.split())}
     return _read_runs(SCRIPT_RUNS, 2, names)
 
@@ -203,6 +214,8 @@ def _read_runs(runs: str, width: int, names: dict[str, str]) -> dict[str, Ranges
 
 @cache
 def _orbits() -> dict[int, tuple[int, ...]]:
+    from .unicode_data import FOLD_PAIRS, FOLD_SETS
+
     found: list[tuple[int, ...]] = []
     for token in FOLD_PAIRS.split():
         first, distance, count, stride = (int(part, 36) for part in (token + ".1.1").split(".")[:4])

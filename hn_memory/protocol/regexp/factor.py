@@ -31,6 +31,8 @@ def concatenate(subs: list[Node]) -> Node:
 
 def alternate(subs: list[Node], check: Callable[[Node], None]) -> Node:
     """The factored alternation of `subs`; `check` is called with every rest that a prefix was taken from."""
+    if len(subs) == 1:
+        return subs[0]
     running = [_alternation(subs, check)]
     result: Node | None = None
     while running:
@@ -57,7 +59,6 @@ def merge_single(into: Node, other: Node) -> None:
     if into.op is Op.LITERAL:
         if other.text == into.text and other.flags == into.flags:
             return
-        into.pending = {}
         _add(into.pending, _letter_set(into))
         into.op, into.text, into.ranges = Op.CLASS, "", ()
     if other.op is Op.LITERAL:
@@ -112,8 +113,6 @@ def _joined(op: Op, subs: list[Node]) -> Node:
 
 
 def _alternation(subs: list[Node], check: Callable[[Node], None]) -> _Steps:
-    if len(subs) == 1:
-        return subs[0]
     node = _joined(Op.ALTERNATE, subs)
     alternatives = yield from _share(node.subs, _same_text, _cut_text, check)
     alternatives = yield from _share(alternatives, _same_piece, _cut_piece, check)
@@ -184,11 +183,12 @@ def _cut_text(node: Node, common: Node) -> Node:
             node.op = Op.EMPTY
         return node.measure()
     first = node.subs[0]
+    if len(first.text) == len(common.text):
+        return _without_first(node)
     first.text = first.text[len(common.text) :]
-    if first.text:
-        first.measure()
-        return node.measure()
-    return _without_first(node)
+    first.measure()
+    node.weight -= len(common.text)
+    return node
 
 
 def _same_piece(common: Node | None, node: Node) -> Node | None:
@@ -220,8 +220,12 @@ def _cut_piece(node: Node, common: Node) -> Node:
 def _without_first(node: Node) -> Node:
     if len(node.subs) == 2:
         return node.subs[1]
-    del node.subs[0]
-    return node.measure()
+    gone = node.subs.pop(0)
+    if gone.height > 1 or gone.product > 1:
+        return node.measure()
+    # What was so low cannot have set the height, and a whole new measure at each of many steps would cost a square.
+    node.weight -= gone.weight
+    return node
 
 
 def _merge_singles(subs: list[Node]) -> Iterator[Node]:

@@ -13,9 +13,11 @@ from 0x80 on.  With at most 128 of them a translated text is Latin-1, one byte a
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
+from operator import xor
 from typing import Final
 
 from .ast import FOLD, LAZY, UNBOUNDED, Node, Op, Ranges
@@ -35,7 +37,7 @@ _PLAIN: Final[dict[Op, str]] = {
     Op.WORD_BOUNDARY: "\\b",
     Op.NO_WORD_BOUNDARY: "\\B",
 }
-_NOTHING: Final = "[^\\x{00}-\\x{10FFFF}]"
+_NOTHING: Final = "[^\\s\\S]"
 
 
 class Alphabet(dict[int, int]):
@@ -47,20 +49,19 @@ class Alphabet(dict[int, int]):
 
     def __init__(self, sets: set[Ranges]) -> None:
         super().__init__()
+        # The bigger a set, the higher its bit, and kinds are numbered in the order of their bits: so the biggest
+        # set is one run of letters, the next at most two, and RE2's program stays small.
+        wide = sorted((ranges for ranges in sets if ranges and ranges[-1] >= FIRST_KIND), key=_size_first)
+        self._bits = {ranges: 1 << number for number, ranges in enumerate(wide)}
         toggles: dict[int, int] = {FIRST_KIND: 0}
-        for number, ranges in enumerate(sorted(sets)):
-            for index, edge in enumerate(ranges):
-                place = edge + index % 2
-                toggles[max(place, FIRST_KIND)] = toggles.get(max(place, FIRST_KIND), 0) ^ (1 << number)
+        for ranges, bit in self._bits.items():
+            for place in _edges_beyond_ascii(ranges):
+                toggles[place] = toggles.get(place, 0) ^ bit
         self._starts = sorted(toggles)
-        masks: list[int] = []
-        mask = 0
-        for start in self._starts:
-            mask ^= toggles[start]
-            masks.append(mask)
-        kind_of = {mask: FIRST_KIND + n for n, mask in enumerate(sorted(set(masks)))}
-        self._kinds = [kind_of[mask] for mask in masks]
-        self.kinds = len(kind_of)
+        masks = list(accumulate((toggles[start] for start in self._starts), xor))
+        self._kind_of = {mask: FIRST_KIND + n for n, mask in enumerate(sorted(set(masks)))}
+        self._kinds = [self._kind_of[mask] for mask in masks]
+        self.kinds = len(self._kind_of)
 
     def __missing__(self, code: int) -> int:
         kind = code if code < FIRST_KIND else self._kinds[bisect_right(self._starts, code) - 1]
@@ -69,14 +70,26 @@ class Alphabet(dict[int, int]):
 
     def letters(self, ranges: Ranges) -> list[int]:
         """The letters of the alphabet that are in `ranges`, in order; `ranges` is one of the sets it was made of."""
-        found: set[int] = set()
+        if len(ranges) == 2 and ranges[0] == ranges[1]:
+            return [self[ranges[0]]]
+        found: list[int] = []
         for index in range(0, len(ranges), 2):
-            low, high = ranges[index], ranges[index + 1]
-            found.update(range(low, min(high + 1, FIRST_KIND)))
-            if high >= FIRST_KIND:
-                first = bisect_right(self._starts, max(low, FIRST_KIND)) - 1
-                found.update(self._kinds[first : bisect_right(self._starts, high)])
-        return sorted(found)
+            if ranges[index] >= FIRST_KIND:
+                break
+            found += range(ranges[index], min(ranges[index + 1] + 1, FIRST_KIND))
+        bit = self._bits.get(ranges, 0)
+        return found + [kind for mask, kind in self._kind_of.items() if mask & bit]
+
+
+def _size_first(ranges: Ranges) -> tuple[int, Ranges]:
+    return len(ranges), ranges
+
+
+def _edges_beyond_ascii(ranges: Ranges) -> Iterator[int]:
+    """Where membership changes from 0x80 on: the first code point of each range, and the one after it."""
+    for index in range(bisect_left(ranges, FIRST_KIND) & ~1, len(ranges), 2):
+        yield max(ranges[index], FIRST_KIND)
+        yield ranges[index + 1] + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,7 @@ def render(tree: Node) -> Rendered:
             sets.add(node.ranges)
         elif node.op is Op.LITERAL:
             sets.update(_letter_set(char, node.flags) for char in node.text)
-    alphabet = Alphabet({ranges for ranges in sets if ranges and ranges[-1] >= FIRST_KIND})
+    alphabet = Alphabet(sets)
     written = {ranges: _class(alphabet.letters(ranges)) for ranges in sets}
     return Rendered(_write(tree, written), alphabet)
 

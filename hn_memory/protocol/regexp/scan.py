@@ -164,7 +164,11 @@ def _bracket_set(parts: list[Ranges], plain: list[int], *, fold: bool) -> Ranges
     own = classes.union((tuple(plain),))
     if fold:
         own = classes.fold_ranges(own)
-    return classes.union((*parts, own)) if parts else own
+    if not parts:
+        return own
+    if len(parts) == 1 and classes.covers(parts[0], own):
+        return parts[0]
+    return classes.union((*parts, own))
 
 
 def _read_posix(pattern: str, at: int, *, fold: bool) -> tuple[Ranges, int] | None:

@@ -20,8 +20,7 @@ what it repeats.  So an estimate over twice a limit proves a size over that limi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from .ast import LAZY, UNBOUNDED, Node, Op
 
@@ -31,8 +30,7 @@ FIXED_INSTRUCTIONS: Final = 2
 ESTIMATE_FACTOR: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """What the rest of the sum must know of a part: its size, and what it would have become."""
 
     op: Op

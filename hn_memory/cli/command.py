@@ -1,0 +1,124 @@
+"""What all our commands share: `--json`, `-h`, the width of help, and groups that import what they run.
+
+A group knows the names and summaries of its commands from a table; the module behind a name is imported when
+it is asked for. A test holds the table and the modules together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from hn_memory.cli.session import Session
+
+_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+
+
+class Command(click.Command):
+    """A command with `--json`."""
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        settings["params"] = [*(settings.get("params") or ()), _json_option()]
+        settings["context_settings"] = {**_SETTINGS, **(settings.get("context_settings") or {})}
+        super().__init__(name, **settings)
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        return _help_option(super().get_help_option(ctx))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        session_of(ctx).parsed()
+        return super().invoke(ctx)
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they run.
+
+    Args:
+        table: names of commands with their summaries, in the order of the help.
+        package: where the modules are, one named after each command; its `command` is the command. Without a
+            package the commands are added by the module that makes the group.
+    """
+
+    def __init__(self, name: str | None, *, table: Mapping[str, str], package: str = "", **settings: Any) -> None:
+        settings["params"] = [*(settings.get("params") or ()), _json_option()]
+        settings["context_settings"] = {**_SETTINGS, **(settings.get("context_settings") or {})}
+        settings.setdefault("no_args_is_help", False)
+        super().__init__(name, **settings)
+        self.table = table
+        self.package = package
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        return _help_option(super().get_help_option(ctx))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.table:
+            return None
+        if cmd_name not in self.commands:
+            from importlib import import_module
+
+            module = import_module(f"{self.package}.{cmd_name}")
+            self.commands[cmd_name] = module.command
+        return self.commands[cmd_name]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.table.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0]
+        if name in self.table or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        error = click.UsageError(f"{ctx.command_path} has no command {name[:80]!r}.", ctx)
+        guess = self.guess(name)
+        if guess is not None:
+            error.hint = f"Did you mean `{ctx.command_path} {guess}`?"  # type: ignore[attr-defined]
+        raise error
+
+    def guess(self, name: str) -> str | None:
+        """What somebody probably meant by a name that is no command."""
+        from difflib import get_close_matches
+
+        return next(iter(get_close_matches(name, self.table, 1)), None)
+
+
+def command(name: str, summary: str, **settings: Any) -> Callable[[Callable[..., None]], Command]:
+    """Make a function a command. Its docstring is the help, `summary` the line in its group's list."""
+    return click.command(name, cls=Command, short_help=summary, **settings)
+
+
+def session_of(ctx: click.Context) -> Session:
+    """The session that a command runs in."""
+    session: Session = ctx.obj
+    return session
+
+
+def _json_option() -> click.Option:
+    def remember(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if value and ctx.obj is not None:
+            ctx.obj.json_option = True
+
+    return click.Option(
+        ["--json"], is_flag=True, expose_value=False, is_eager=True, callback=remember, help="Print one JSON document."
+    )
+
+
+def _help_option(option: click.Option | None) -> click.Option | None:
+    """click's help option, with the text as our answer, so that it, too, is one JSON document if asked."""
+    if option is None:
+        return None
+
+    def show(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if not value or ctx.resilient_parsing:
+            return
+        text = ctx.get_help() + "\n"
+        session_of(ctx).reply({"version": 0, "command": ctx.command_path, "help": text}, lambda _: text)
+        ctx.exit()
+
+    option.callback = show
+    return option

@@ -1,0 +1,88 @@
+"""Standard modules that are imported on the way to a command and hardly used, loaded on their first real use.
+
+`inspect` (with ast, dis, tokenize), `uuid` (with platform) and `gettext` come with click, `urllib.parse` (with
+ipaddress) with pathlib; together they are a third of the time that those imports take, and no ordinary command
+needs them. `install` puts stand-ins into `sys.modules`; the first attribute that one does not have brings in
+the real module, which then takes its place. The few functions that importers take out by name, or call for
+every option, are carried here, and a test holds them equal to the real ones.
+
+`importlib.util.LazyLoader` does not serve: an import statement looks at `__spec__`, which makes it load.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType, ModuleType
+from typing import Any
+
+
+class _StandIn(ModuleType):
+    """Answers with the real module's attributes from the first one on that it lacks itself."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # The import machinery asks for these (`__path__`, `__file__`); they are no use of the module.
+            raise AttributeError(name)
+        return getattr(_real(self), name)
+
+
+def _real(stand_in: ModuleType) -> Any:
+    from importlib import import_module
+
+    name = stand_in.__name__
+    if sys.modules.get(name) is stand_in:
+        del sys.modules[name]
+    return import_module(name)
+
+
+def cleandoc(doc: str) -> str:
+    """As `inspect.cleandoc`: expand tabs, drop common indentation and blank lines at both ends."""
+    lines = doc.expandtabs().split("\n")
+    indents = [len(line) - len(line.lstrip()) for line in lines[1:] if line.lstrip()]
+    margin = min(indents, default=0)
+    lines = [lines[0].lstrip(), *(line[margin:] for line in lines[1:])]
+    while lines and not lines[-1]:
+        lines.pop()
+    while lines and not lines[0]:
+        lines.pop(0)
+    return "\n".join(lines)
+
+
+def isfunction(value: object) -> bool:
+    """As `inspect.isfunction`."""
+    return isinstance(value, FunctionType)
+
+
+def gettext(message: str) -> str:
+    """As `gettext.gettext` without a catalogue: click ships none, and neither do we."""
+    return message
+
+
+def ngettext(singular: str, plural: str, n: int) -> str:
+    """As `gettext.ngettext` without a catalogue."""
+    return singular if n == 1 else plural
+
+
+def quote_from_bytes(data: bytes, safe: str | bytes = "/") -> str:
+    """As `urllib.parse.quote_from_bytes`, which this loads."""
+    real = _real(sys.modules["urllib.parse"])
+    quoted: str = real.quote_from_bytes(data, safe)
+    return quoted
+
+
+_CARRIED = {
+    "inspect": (cleandoc, isfunction),
+    "uuid": (),
+    "gettext": (gettext, ngettext),
+    "urllib.parse": (quote_from_bytes,),
+}
+
+
+def install() -> None:
+    """Defer the modules that are not loaded already. Only the console script does this, never a library import."""
+    for name, functions in _CARRIED.items():
+        if name not in sys.modules:
+            stand_in = _StandIn(name)
+            for function in functions:
+                setattr(stand_in, function.__name__, function)
+            sys.modules[name] = stand_in

@@ -1,0 +1,104 @@
+"""Text and bytes that a caller hands us: arguments, files, standard input. Bytes come through unchanged."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from hn_memory.errors import HnError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType  # generic since click 8.4 only
+
+STDIN: Final = "-"
+
+
+def decode_arguments(arguments: Sequence[str]) -> list[str]:
+    """Arguments as UTF-8 whatever the locale, with bytes that are none as lone surrogates (as PEP 383).
+
+    Python decodes them by the locale, and a Latin-1 one would turn signed text into something else.
+    """
+    return [os.fsencode(argument).decode("utf-8", "surrogateescape") for argument in arguments]
+
+
+def file_name(argument: str) -> str:
+    """A decoded argument as a name for the file system: a name need not be UTF-8."""
+    return os.fsdecode(argument.encode("utf-8", "surrogateescape"))
+
+
+class _Text(_ParamType):
+    """An argument that becomes text somewhere and so must have been valid UTF-8."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            at = len(value[: error.start].encode("utf-8", "surrogateescape"))
+            self.fail(f"not valid UTF-8 at byte {at}", param, ctx)
+        return value
+
+
+class _File(_ParamType):
+    """The name of a file, or `-`."""
+
+    name = "file"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+TEXT: Final = _Text()
+FILE: Final = _File()
+
+
+def read_bytes(name: str, bound: int, what: str) -> bytes:
+    """The bytes of a file, or of standard input for `-`: at most one more than `bound`.
+
+    Raises:
+        NotFoundError `file-missing`; HnError `file-unreadable`.
+    """
+    try:
+        if name == STDIN:
+            if sys.stdin is None:
+                raise UsageError("usage", f"{what}: standard input is closed")
+            return sys.stdin.buffer.read(bound + 1)
+        with open(file_name(name), "rb") as file:  # noqa: PTH123 - a name, not a path of ours
+            return file.read(bound + 1)
+    except FileNotFoundError:
+        raise NotFoundError("file-missing", f"{what}: there is no file {_shown(name)}") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a file name"
+        raise HnError("file-unreadable", f"{what}: {_shown(name)} cannot be read: {reason}") from None
+
+
+def read_text(name: str, bound: int, what: str, field: str) -> str:
+    """As `read_bytes`, and valid UTF-8; not a byte is stripped or changed.
+
+    Raises:
+        UsageError `text-invalid`, with the offset of the first byte that is wrong; `text-too-long`.
+    """
+    data = read_bytes(name, bound, what)
+    if len(data) > bound:
+        raise UsageError("text-too-long", f"{what} has more than {bound} bytes", field=field)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError("text-invalid", f"{what} is not valid UTF-8 at byte {error.start}", field=field) from None
+
+
+def _shown(name: str) -> str:
+    from hn_memory.cli.text import one_line
+
+    return "standard input" if name == STDIN else one_line(name, 200)

@@ -1,0 +1,221 @@
+"""The flags that `record`, `supersede` and `handoff` share, and what they amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from hn_memory.cli.inputs import FILE, STDIN, TEXT, read_bytes, read_text
+from hn_memory.errors import UsageError
+
+if TYPE_CHECKING:
+    from hn_memory.service.write import RecordArguments
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+# Options that say what to record and so exclude --input, with the names they have on the command line.
+_EXCLUSIVE: Final = {
+    "kind": "--kind",
+    "text": "content",
+    "content": "--content",
+    "content_file": "--content-file",
+    "at": "--at",
+    "applies": "--applies",
+    "topics": "--topic",
+    "evidence": "--evidence",
+    "paths": "--path",
+    "blobs": "--blob",
+    "subject": "--subject",
+    "outcome": "--outcome",
+    "completed": "--completed",
+    "assumptions": "--assumption",
+    "blockers": "--blocker",
+    "next_actions": "--next-action",
+    "stream": "--stream",
+}
+_CONTEXT: Final = ("at", "applies")
+
+
+def complete_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Shell completion of record kinds."""
+    from hn_memory.protocol.identifiers import KINDS
+
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
+def complete_modes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Shell completion of applicability modes."""
+    from hn_memory.protocol.record import MODES
+
+    return [mode for mode in MODES if mode.startswith(incomplete)]
+
+
+def record_options(*, handoff: bool = False) -> Callable[[_Function], _Function]:
+    """The decorator that adds the flags; `handoff` leaves out those that other kinds need."""
+    options = [
+        click.option("-m", "--content", type=TEXT, metavar="TEXT", help="What to record."),
+        click.option(
+            "--content-file", type=FILE, metavar="FILE", help="Read it from FILE, or from standard input with `-`."
+        ),
+        click.option("--at", type=TEXT, metavar="REV", help="The commit it is about.  [default: HEAD]"),
+        click.option(
+            "--applies",
+            type=TEXT,
+            metavar="MODE",
+            shell_complete=complete_modes,
+            help="exact, descendants or subject.  [default: descendants]",
+        ),
+        click.option("-t", "--topic", "topics", type=TEXT, metavar="TOPIC", multiple=True, help="A label. Repeatable."),
+        click.option(
+            "-e",
+            "--evidence",
+            type=TEXT,
+            metavar="ID",
+            multiple=True,
+            help="git:OID, event:sha256:HEX or memory:sha256:HEX. Repeatable.",
+        ),
+        click.option(
+            "-p", "--path", "paths", type=TEXT, metavar="PATH", multiple=True, help="A file it is about. Repeatable."
+        ),
+        click.option(
+            "--blob",
+            "blobs",
+            type=TEXT,
+            metavar="OID",
+            multiple=True,
+            help="Insist on the blob of the --path in the same place: its full ID, or `absent`.",
+        ),
+        click.option(
+            "--subject",
+            type=TEXT,
+            metavar="ID",
+            help="issue:, proposal:, event:, policy:, pipeline: or run:sha256:HEX.",
+        ),
+        *([] if handoff else [click.option("--outcome", type=TEXT, metavar="TOKEN", help="How an attempt ended.")]),
+        *(
+            click.option(flag, name, type=TEXT, metavar="TEXT", multiple=True, help=f"{what} (handoff). Repeatable.")
+            for flag, name, what in (
+                ("--completed", "completed", "Done"),
+                ("--assumption", "assumptions", "Taken for granted"),
+                ("--blocker", "blockers", "In the way"),
+                ("--next-action", "next_actions", "Proposed next step, inert"),
+            )
+        ),
+        click.option("--stream", type=TEXT, metavar="ID", help="The stream to append to, or `new`."),
+        click.option(
+            "--input", "input_file", type=FILE, metavar="FILE", help="Read a JSON request from FILE, or `-`, instead."
+        ),
+        click.option(
+            "--allow-secret",
+            "allow_secret",
+            type=TEXT,
+            metavar="RULE",
+            multiple=True,
+            help="Sign although this rule sees a credential. Repeatable.",
+        ),
+    ]
+
+    def decorate(function: _Function) -> _Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def record_arguments(values: Mapping[str, Any], *, kind: str | None = None) -> RecordArguments:
+    """What the flags ask to have recorded.
+
+    Args:
+        values: the parameters of the command, as click names them.
+        kind: the kind that the command writes, when it writes one only.
+
+    Raises:
+        UsageError: flags that exclude each other, or a missing kind or content.
+    """
+    from hn_memory.protocol.record import Handoff
+    from hn_memory.service.write import RecordArguments
+
+    if values["input_file"] is not None:
+        return _from_input(values, kind)
+    chosen = kind or values["kind"]
+    if chosen is None:
+        from hn_memory.protocol.identifiers import KINDS
+
+        raise UsageError("usage", "a record needs a --kind", hint=f"Kinds: {', '.join(KINDS)}.", field="kind")
+    content = _content(values)
+    lists = {name: tuple(values[name]) for name in ("completed", "assumptions", "blockers", "next_actions")}
+    return RecordArguments(
+        kind=chosen,
+        content=content,
+        at=values["at"],
+        applies=values["applies"],
+        topics=tuple(values["topics"]),
+        evidence=tuple(values["evidence"]),
+        paths=_paths(values["paths"], values["blobs"]),
+        subject=values["subject"],
+        outcome=values.get("outcome"),
+        handoff=Handoff(**lists) if chosen == "handoff" or any(lists.values()) else None,
+        stream=values["stream"],
+    )
+
+
+def _from_input(values: Mapping[str, Any], kind: str | None) -> RecordArguments:
+    from hn_memory.protocol import limits
+    from hn_memory.protocol.requests import read_record_request
+    from hn_memory.service.write import RecordArguments
+
+    handoff = kind == "handoff"
+    for name, flag in _EXCLUSIVE.items():
+        if values.get(name) not in (None, ()) and not (handoff and name in _CONTEXT):
+            raise UsageError(
+                "usage",
+                f"Other record flags cannot be combined with --input (here: {flag})",
+                hint="Say it in the JSON, or leave --input out.",
+                field=flag.lstrip("-"),
+            )
+    data = read_bytes(values["input_file"], limits.REQUEST_BYTES, "--input")
+    request = read_record_request(data, context_optional=handoff, kind=kind)
+    return RecordArguments(at=values["at"], applies=values["applies"], request=request)
+
+
+def _content(values: Mapping[str, Any]) -> str:
+    """The content from the one source that was given."""
+    from hn_memory.protocol import limits
+
+    argument, option, file = values["text"], values["content"], values["content_file"]
+    given = [name for name in ("text", "content", "content_file") if values[name] is not None]
+    if not given:
+        raise UsageError(
+            "usage",
+            "there is nothing to record",
+            hint="Give the text as an argument, with --content TEXT, with --content-file FILE, or `-` for standard "
+            "input, which is the way for long texts.",
+            field="content",
+        )
+    if len(given) > 1:
+        names = {"text": "an argument", "content": "--content", "content_file": "--content-file"}
+        raise UsageError(
+            "usage",
+            f"the content is given more than once: {' and '.join(names[name] for name in given)}",
+            hint="Choose one.",
+            field="content",
+        )
+    if argument == STDIN:
+        file = STDIN
+    if file is not None:
+        return read_text(file, limits.CONTENT_BYTES, "content", "record.content")
+    return str(argument if option is None else option)
+
+
+def _paths(paths: tuple[str, ...], blobs: tuple[str, ...]) -> tuple[tuple[str, str | None], ...]:
+    if blobs and len(blobs) != len(paths):
+        raise UsageError(
+            "usage",
+            f"{len(paths)} --path and {len(blobs)} --blob do not pair up",
+            hint="Give a --blob for every --path, in the same order, or none at all.",
+            field="blob",
+        )
+    return tuple(zip(paths, blobs or [None] * len(paths), strict=True))

@@ -1,0 +1,59 @@
+"""One run of the command line: what the options before the command said, and the answer that it gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hn_memory.cli import output
+
+if TYPE_CHECKING:
+    from hn_memory.service.service import Service
+
+
+class Session:
+    """The state of one run; click hands it to every command as its object.
+
+    Attributes:
+        json: the answer is to be one JSON document. Before parsing is done this is a guess from the arguments.
+        json_option: `--json` was met as an option.
+        git_dir: the argument of `--git-dir`, as given.
+        answer: the bytes for stdout, once a command gave them.
+        status: the exit status that goes with the answer.
+    """
+
+    def __init__(self, *, json: bool = False) -> None:
+        self.json = json
+        self.json_option = False
+        self.git_dir: str | None = None
+        self.answer: bytes | None = None
+        self.status = 0
+
+    def parsed(self) -> None:
+        """The whole line is parsed: whether `--json` was an option or some other option's value is known."""
+        self.json = self.json_option
+
+    @contextmanager
+    def service(self) -> Iterator[Service]:
+        """The service over the repository we stand in; its notices go to stderr when it is done."""
+        from hn_memory.service.service import open_repository
+
+        # A command is over before libgit2 would be loaded.
+        service = open_repository(git_dir=self.git_dir, actor=os.environ.get("HN_ACTOR") or None, backend="git")
+        try:
+            yield service
+        finally:
+            for line in service.notices:
+                output.notice(line)
+            service.close()
+
+    def reply(self, document: dict[str, Any], render: Callable[[dict[str, Any]], str], *, status: int = 0) -> None:
+        """Set the answer: the document itself, or what `render` makes of it for people."""
+        if self.json:
+            self.answer = output.json_bytes(document)
+        else:
+            text = render(document)
+            self.answer = (text if text.endswith("\n") or not text else text + "\n").encode("utf-8", "backslashreplace")
+        self.status = status

@@ -1,0 +1,1 @@
+"""The parts of `scripts/bench`: repositories to measure, ways to measure, and one module for each section."""

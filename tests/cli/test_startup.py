@@ -1,0 +1,127 @@
+"""Starting up is a feature: what is deferred behaves as the real thing, and nothing heavy comes along."""
+
+from __future__ import annotations
+
+import gettext
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hn_memory.cli import deferred
+from hn_memory.cli.entry import OVERVIEW
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def loaded_after(*arguments: str) -> set[str]:
+    code = f"""
+import sys, os
+sys.argv = ["hn", *{list(arguments)!r}]
+from hn_memory.cli.entry import main
+kept = os.dup(1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+main()
+os.dup2(kept, 1)
+import json
+print(json.dumps([name for name in sys.modules if type(sys.modules[name]).__name__ != "_StandIn"]))
+"""
+    return set(json.loads(python(code)))
+
+
+def test_overview_and_version_need_no_click() -> None:
+    for arguments in (("--help",), ("-h",), ("--version",)):
+        loaded = loaded_after(*arguments)
+        assert not loaded & {"click", "pygit2", "cryptography", "orjson", "hn_memory.service"}
+
+
+def test_overview_is_what_is_printed() -> None:
+    code = "import sys; sys.argv = ['hn', '--help']; from hn_memory.cli.entry import main; sys.exit(main())"
+    assert python(code) == Path(OVERVIEW).read_text()
+
+
+def test_help_of_a_command_loads_no_service() -> None:
+    loaded = loaded_after("memory", "recall", "--help")
+    assert "click" in loaded
+    heavy = {"inspect", "pygit2", "cryptography", "orjson", "regex", "hn_memory.service", "hn_memory.protocol"}
+    assert not loaded & heavy
+    others = {name for name in loaded if name.startswith("hn_memory.cli.commands.")}
+    assert others == {"hn_memory.cli.commands.memory", "hn_memory.cli.commands.recall"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "one line",
+        "  one line",
+        "first\n    second\n      third\n\n    fourth\n    ",
+        "\n\n    only\n\n",
+        "\ttabs\n\tand\n\t\tmore",
+        "first\n\n\n",
+        "first\nno indent\n  some",
+    ],
+)
+def test_carried_cleandoc_is_the_real_one(text: str) -> None:
+    assert deferred.cleandoc(text) == inspect.cleandoc(text)
+
+
+def test_carried_isfunction_is_the_real_one() -> None:
+    for value in (test_carried_cleandoc_is_the_real_one, len, int, object(), lambda: None, Path.exists, "x"):
+        assert deferred.isfunction(value) == inspect.isfunction(value)
+
+
+def test_a_deferred_module_becomes_the_real_one() -> None:
+    code = """
+import sys
+from hn_memory.cli import deferred
+deferred.install()
+import inspect
+assert type(inspect).__name__ == "_StandIn" and "dis" not in sys.modules
+assert inspect.signature(lambda a, b: 0).parameters.keys() == {"a", "b"}
+assert type(sys.modules["inspect"]).__name__ == "module"
+import inspect as again
+from inspect import isclass
+assert again is sys.modules["inspect"] and again.isclass is isclass and isclass(int)
+from dataclasses import dataclass
+@dataclass
+class Undocumented:
+    x: int = 0
+assert Undocumented.__doc__ == "Undocumented(x: int = 0)"
+try:
+    inspect.no_such_name
+except AttributeError:
+    print("done")
+"""
+    assert python(code) == "done\n"
+
+
+def test_carried_gettext_is_the_real_one_without_a_catalogue() -> None:
+    for message in ("", "Usage:", "é"):
+        assert deferred.gettext(message) == gettext.gettext(message) or not message
+    for count in (0, 1, 2, 11):
+        assert deferred.ngettext("one", "many", count) == gettext.ngettext("one", "many", count)
+
+
+def test_carried_quote_is_the_real_one() -> None:
+    code = """
+from hn_memory.cli import deferred
+deferred.install()
+import pathlib
+print(pathlib.PurePosixPath("/a b/é").as_uri())
+import urllib.parse, uuid
+print(urllib.parse.urlsplit("http://x/y").netloc, uuid.UUID(int=1))
+"""
+    assert python(code) == "file:///a%20b/%C3%A9\nx 00000000-0000-0000-0000-000000000001\n"
+
+
+def test_deferring_replaces_nothing_that_is_loaded() -> None:
+    before = sys.modules["inspect"]
+    deferred.install()
+    assert sys.modules["inspect"] is before

@@ -1,0 +1,202 @@
+"""`kill -9` in the middle of an append: whatever was reached, the next append works and nothing is lost.
+
+Each append is killed at every system call of `hn` and of its Git children that makes, moves, empties or removes a
+name in the repository, one after the other, until one gets through unharmed. Where the system lets nobody trace, the
+stages that Python and a wrapper around Git can see take the place of system calls; these are tested everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from syscall_tracer import UNAVAILABLE
+from system_harness import HERE, HN, Machine, chain, copy_of, fsck, make_project, memory_refs
+
+from hn_memory import RecordArguments, open_repository
+from hn_memory.protocol.identifiers import derived_stream, local_ref
+
+LIMIT = 150
+OBJECTS = ".git/objects"
+
+
+class Outcome(NamedTuple):
+    """What became of one append. `killed` is the point at which it was killed, None if it was not."""
+
+    killed: str | None
+    acknowledged: str | None
+    err: str
+
+
+Killer = Callable[[Path, int], Outcome]
+
+
+class Scene(NamedTuple):
+    machine: Machine
+    template: Path
+    ref: str
+    scratch: Path
+
+
+@pytest.fixture
+def scene(machine: Machine, tmp_path: Path, request: pytest.FixtureRequest) -> Scene:
+    """A repository with as many records as the test says; reflogs are kept for every ref."""
+    path = make_project(machine, tmp_path / "project")
+    machine.git(path, "config", "core.logAllRefUpdates", "always")
+    with open_repository(path, backend="git") as service:
+        actor = service.init("Ada")["identity"]["actor"]
+        for number in range(request.param):
+            service.record(RecordArguments(kind="decision", content=f"before {number}"))
+    return Scene(machine, path, local_ref(actor, derived_stream(actor, "default")), tmp_path)
+
+
+def command(project: Path) -> list[str]:
+    return [*HN, "memory", "record", "-k", "decision", "--json", "the one that is killed"]
+
+
+def worker(project: Path) -> list[str]:
+    return [sys.executable, str(HERE / "append_worker.py"), str(project), "libgit2", "1", "worker"]
+
+
+def acknowledgement(out: bytes) -> str | None:
+    """The ID that was acknowledged, by a command or by a worker."""
+    found = [json.loads(line).get("memoryId") for line in out.split(b"\n")[:-1]]
+    return next((each for each in found if each), None)
+
+
+def by_system_calls(scene: Scene, program: Callable[[Path], list[str]], *flags: str) -> Killer:
+    def kill(project: Path, number: int) -> Outcome:
+        report = scene.scratch / "report.json"
+        tracer = [sys.executable, "-I", "-S", str(HERE / "syscall_tracer.py"), "--below", str(project)]
+        tracer += ["--report", str(report), "--kill-at", str(number), *flags, "--", *program(project)]
+        done = scene.machine.run(tracer, project, stdin=b"go\n")
+        assert done.status == 0, done
+        told = json.loads(report.read_text())
+        assert len(told["calls"]) >= number or told["killed"] is None
+        # What a process said before it was killed counts: somebody may have read it.
+        return Outcome(told["killed"], acknowledgement(done.out), done.err.decode())
+
+    return kill
+
+
+def by_stages(scene: Scene, family: bool) -> Killer:
+    programs = scene.scratch / "programs"
+    programs.mkdir()
+    wrapper = programs / "git"
+    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{HERE / "stage_killer.py"}" git "$@"\n')
+    wrapper.chmod(0o755)
+    log = scene.scratch / "stages"
+    git = shutil.which("git", path=scene.machine.env["PATH"])
+    assert git is not None
+
+    def kill(project: Path, number: int) -> Outcome:
+        log.write_bytes(b"")
+        env = {
+            "PATH": f"{programs}:{scene.machine.env['PATH']}",
+            "HN_STAGE_LOG": str(log),
+            "HN_STAGE_KILL_AT": str(number),
+            "HN_STAGE_FAMILY": str(int(family)),
+            "HN_STAGE_GIT": git,
+        }
+        arguments = command(project)[len(HN) :]
+        done = scene.machine.run([sys.executable, str(HERE / "stage_killer.py"), "hn", *arguments], project, env=env)
+        stages = log.read_text().splitlines()
+        killed = stages[number - 1] if len(stages) >= number else None
+        return Outcome(killed, acknowledgement(done.out), done.err.decode())
+
+    return kill
+
+
+def can_trace(machine: Machine, tmp_path: Path) -> bool:
+    report = str(tmp_path / "trial.json")
+    tracer = [sys.executable, "-I", "-S", str(HERE / "syscall_tracer.py"), "--below", str(tmp_path), "--report", report]
+    done = subprocess.run([*tracer, "--", "git", "--version"], env=machine.env, capture_output=True, check=False)
+    assert done.returncode in (0, UNAVAILABLE), done
+    return done.returncode == 0
+
+
+def kill_at_every_point(scene: Scene, kill: Killer) -> list[str]:
+    """Kill at point 1, 2, ... of an append to a copy of the same repository, and look at what is left each time."""
+    machine, ref = scene.machine, scene.ref
+    before = chain(machine, scene.template, ref) if ref in memory_refs(machine, scene.template) else []
+    hit: list[str] = []
+    for number in range(1, LIMIT):
+        project = copy_of(scene.template, scene.scratch / f"copy{number}")
+        outcome = kill(project, number)
+        where = (number, outcome)
+        assert "Traceback" not in outcome.err and "internal error" not in outcome.err, where
+
+        # The ref is old or new, and what it holds is whole.
+        refs = memory_refs(machine, project)
+        assert set(refs) <= {ref}, where
+        after = chain(machine, project, ref) if refs else []
+        assert after[: len(before)] == before and len(after) - len(before) in (0, 1), where
+        if outcome.acknowledged:
+            assert [memory.id for memory in after[len(before) :]] == [outcome.acknowledged], where
+
+        # The next append works, with either backend, and follows on what is there.
+        with open_repository(project, backend=("git", "libgit2")[number % 2]) as service:
+            answer = service.record(RecordArguments(kind="observation", content="the next one"))
+            verified = service.verify()
+            logged = service.log()
+        ended = chain(machine, project, ref)
+        assert ended[:-1] == after and ended[-1].id == answer["memoryId"], where
+        assert verified["valid"] and verified["memories"] == len(ended), where
+        assert {row["id"] for row in logged["entries"]} == {memory.id for memory in ended}, where
+        assert not (project / ".git" / f"{ref}.lock").exists(), where
+        assert (project / ".git" / "hn" / "lock").read_bytes() == b"", where
+        fsck(machine, project)
+        shutil.rmtree(project)
+
+        if outcome.killed is None:
+            assert outcome.acknowledged, where
+            return hit
+        hit.append(outcome.killed)
+    raise AssertionError("the append never got through")
+
+
+CASES = {
+    # What is run, the records before it, whether all its processes die, where calls do not count, the fewest points.
+    "command, all die": (command, 2, True, None, 24),
+    "command, one dies": (command, 2, False, OBJECTS, 8),
+    "first command, one dies": (command, 0, False, OBJECTS, 8),
+    "service": (worker, 2, True, None, 16),
+    "first of a service": (worker, 0, True, OBJECTS, 8),
+}
+
+
+@pytest.mark.parametrize(
+    ("scene", "case"), [(case[1], name) for name, case in CASES.items()], indirect=["scene"], ids=list(CASES)
+)
+def test_killed_at_every_system_call(scene: Scene, case: str) -> None:
+    program, _, family, pass_over, fewest = CASES[case]
+    if not can_trace(scene.machine, scene.scratch):
+        hit = kill_at_every_point(scene, by_stages(scene, family))
+        print(f"{case}: killed at {len(hit)} stages, for want of ptrace:", *hit, sep="\n  ")
+        assert len(hit) >= 6
+        return
+    flags = [*(["--family"] if family else []), *(["--pass-over", pass_over] if pass_over else [])]
+    hit = kill_at_every_point(scene, by_system_calls(scene, program, *flags))
+    print(f"{case}: killed at {len(hit)} system calls:", *hit, sep="\n  ")
+    assert len(hit) >= fewest
+    # Both ends of the move of the ref are among them, and our journal before and after it.
+    calls = [call.split(": ", 1)[1] for call in hit]
+    assert any(call.startswith("open") and call.endswith(f"{scene.ref}.lock") for call in calls)
+    assert any(call.startswith("rename") and call.endswith(scene.ref) for call in calls)
+    journal = [call.split()[0] for call in calls if call.endswith(".git/hn/lock")]
+    assert {"pwrite64", "ftruncate"} <= set(journal)
+
+
+@pytest.mark.parametrize("scene", [2], indirect=True)
+@pytest.mark.parametrize("family", [True, False], ids=["all die", "one dies"])
+def test_killed_at_every_stage(scene: Scene, family: bool) -> None:
+    hit = kill_at_every_point(scene, by_stages(scene, family))
+    print(f"killed at {len(hit)} stages:", *hit, sep="\n  ")
+    assert len(hit) >= 6
+    assert {"git unpack-objects: start", "git unpack-objects: end", "git update-ref: prepared"} <= set(hit)
