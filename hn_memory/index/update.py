@@ -7,18 +7,21 @@ the last one goes (a rewind, a deletion) the rows go too, and their text with th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.index.schema import PATHS_BROKEN, PATHS_HOLD, PATHS_NONE, PATHS_UNKNOWN
 from hn_memory.protocol.identifiers import KINDS
+from hn_memory.protocol.jsonbytes import loads
 
 if TYPE_CHECKING:
-    from hn_memory.index.ingest import Entry
+    from hn_memory.index.ingest import Entry, Refused
     from hn_memory.protocol.chain import ChainHead
     from hn_memory.repository.base import Repository
-    from hn_memory.repository.streams import Source
+    from hn_memory.repository.streams import Source, Walked
 
 Progress = Callable[[str, int, int], None]
 """Called with a phase (`read`, `verify`, `link`), how many are done and how many there are."""
@@ -51,6 +54,27 @@ def stale_sources(
     return moved, [(ref, tip) for ref, (_, tip, _) in stored.items()]
 
 
+class Walk(NamedTuple):
+    """Commits of a source that the index does not know yet, oldest first, and the known one below them."""
+
+    commits: list[Walked]
+    stop: str | None
+
+
+def _rounds(moved: Iterable[Source]) -> list[list[Source]]:
+    """Sources of one stream in different rounds, so that the second finds what the first brought in."""
+    rounds: list[list[Source]] = []
+    seen: dict[tuple[str, str], int] = {}
+    for source in moved:
+        stream = (source.name.actor, source.name.stream)
+        at = seen.get(stream, 0)
+        seen[stream] = at + 1
+        if at == len(rounds):
+            rounds.append([])
+        rounds[at].append(source)
+    return rounds
+
+
 def entry_of(memory_id: str, payload: bytes) -> Entry:
     """The entry of a stored payload, without the commit that carried it."""
     from hn_memory.index.ingest import take_apart
@@ -79,10 +103,25 @@ class Updater:
 
     def apply(self, moved: Iterable[Source], gone: Iterable[tuple[str, int | None]]) -> None:
         """Take in moved sources, drop gone ones, and settle the lifecycles that this touches."""
-        for source in moved:
-            self._move(source)
-            # Settled source by source, so that undoing a broken one undoes nothing else.
-            self._settle()
+        from hn_memory.index.ingest import verify_walked
+
+        for group in _rounds(moved):
+            walks = [self._walk(source) for source in group]
+            # All streams in one run, so that many short ones use all cores as one long one does.
+            entries = verify_walked(
+                self._repository, [commit for walk in walks if not isinstance(walk, HnError) for commit in walk.commits]
+            )
+            for source, walk in zip(group, walks, strict=True):
+                if isinstance(walk, Walk) and walk.stop is not None and not self._has_link(walk.stop):
+                    # Another source let go of the commit that this walk had ended at.
+                    deque(islice(entries, len(walk.commits)), maxlen=0)
+                    again = self._walk(source)
+                    commits = [] if isinstance(again, HnError) else again.commits
+                    self._move(source, again, verify_walked(self._repository, commits))
+                else:
+                    self._move(source, walk, entries)
+                # Settled source by source, so that undoing a broken one undoes nothing else.
+                self._settle()
         for ref, tip in gone:
             self._shift(tip, None)
             self._db.execute("DELETE FROM source WHERE ref = ?", (ref,))
@@ -105,15 +144,41 @@ class Updater:
 
     # -- sources ------------------------------------------------------------------------------------------
 
-    def _move(self, source: Source) -> None:
+    def _walk(self, source: Source) -> Walk | HnError:
+        """The commits of a source that the index does not know, or why they cannot be walked."""
+        from hn_memory.repository.scan import BrokenStreamError
+        from hn_memory.repository.streams import walk_stream
+
+        if source.invalid is not None:
+            return HnError("source-symbolic", source.invalid)
+        row = self._db.execute(
+            "SELECT s FROM stream JOIN actor USING(a) WHERE actor.id = ? AND stream.id = ?",
+            (source.name.actor, source.name.stream),
+        ).fetchone()
+
+        def known(commit: str) -> bool:
+            if row is None:
+                return False
+            found = self._db.execute("SELECT 1 FROM link WHERE oid = ? AND s = ?", (bytes.fromhex(commit), row[0]))
+            return found.fetchone() is not None
+
+        try:
+            walked, stop = walk_stream(self._repository, source.head, known)
+        except HnError as error:
+            return BrokenStreamError(error, None, 0)
+        if not walked and stop is None:
+            return HnError("object-missing", "the ref names no commit that is here")
+        return Walk(walked, stop)
+
+    def _move(self, source: Source, walk: Walk | HnError, entries: Iterator[Entry | Refused]) -> None:
         from hn_memory.repository.scan import BrokenStreamError
 
         row = self._db.execute("SELECT tip FROM source WHERE ref = ?", (source.name.ref,)).fetchone()
         old = None if row is None else row[0]
         try:
-            if source.invalid is not None:
-                raise HnError("source-symbolic", source.invalid)
-            tip = self._advance(source, old)
+            if isinstance(walk, HnError):
+                raise walk
+            tip = self._advance(source, old, walk, islice(entries, len(walk.commits)))
         except HnError as error:
             self._shift(old, None)
             broken = error.as_source(source.name.ref) if isinstance(error, BrokenStreamError) else None
@@ -132,30 +197,13 @@ class Updater:
             "INSERT OR REPLACE INTO source(ref, head, tip) VALUES(?,?,?)", (source.name.ref, source.head, tip)
         )
 
-    def _advance(self, source: Source, old: int | None) -> int:
+    def _advance(self, source: Source, old: int | None, walk: Walk, entries: Iterator[Entry | Refused]) -> int:
         """Verify what is new on a source and move its hold on the chain; its new tip."""
-        from hn_memory.index.ingest import Refused, verify_walked
+        from hn_memory.index.ingest import Refused
         from hn_memory.protocol.chain import StreamChain
         from hn_memory.repository.scan import BrokenStreamError
-        from hn_memory.repository.streams import walk_stream
 
-        row = self._db.execute(
-            "SELECT s FROM stream JOIN actor USING(a) WHERE actor.id = ? AND stream.id = ?",
-            (source.name.actor, source.name.stream),
-        ).fetchone()
-
-        def known(commit: str) -> bool:
-            if row is None:
-                return False
-            found = self._db.execute("SELECT 1 FROM link WHERE oid = ? AND s = ?", (bytes.fromhex(commit), row[0]))
-            return found.fetchone() is not None
-
-        try:
-            walked, stop = walk_stream(self._repository, source.head, known)
-        except HnError as error:
-            raise BrokenStreamError(error, None, 0) from None
-        if not walked and stop is None:
-            raise HnError("object-missing", "the ref names no commit that is here")
+        stop = walk.stop
         base = None if stop is None else self._link_of(stop)
         chain = StreamChain(source.name.actor, source.name.stream, None if stop is None else self._head_of(stop))
         start = 0 if chain.head is None else chain.head.sequence
@@ -164,7 +212,7 @@ class Updater:
         self._db.execute("SAVEPOINT advance")
         try:
             tip = base
-            for entry in verify_walked(self._repository, walked):
+            for entry in entries:
                 commit = entry.commit
                 if isinstance(entry, Refused):
                     raise HnError(entry.code, entry.message)
@@ -175,12 +223,14 @@ class Updater:
                     tip = self._insert(batch, tip)
                     batch = []
                     if self._progress is not None:
-                        self._progress("verify", position - start, len(walked))
+                        self._progress("verify", position - start, len(walk.commits))
             tip = self._insert(batch, tip)
         except HnError as error:
             self._db.execute("ROLLBACK TO advance")
             self._db.execute("RELEASE advance")
             self._forget_ids()
+            # What this stream has left in the run is not looked at, but taken, for the next stream's sake.
+            deque(entries, maxlen=0)
             raise BrokenStreamError(error, commit, position + 1) from None
         self._db.execute("RELEASE advance")
         # The rows just inserted are held already; below them the hold moves from the old tip to the base.
@@ -188,6 +238,10 @@ class Updater:
         if tip is None:
             raise HnError("object-missing", "the ref names no commit that is here")
         return tip
+
+    def _has_link(self, commit: str) -> bool:
+        found = self._db.execute("SELECT 1 FROM link WHERE oid = ?", (bytes.fromhex(commit),))
+        return found.fetchone() is not None
 
     def _link_of(self, commit: str) -> int:
         row = self._db.execute("SELECT c FROM link WHERE oid = ?", (bytes.fromhex(commit),)).fetchone()
@@ -266,14 +320,14 @@ class Updater:
             self._count(klass, 1)
             memories.append((n, raw, klass, 0, entry.timestamp, entry.size, entry.searched))
             terms.append((n, entry.terms))
-            tagged += [(self._id("topic", "t", ("name",), (topic,)), n) for topic in entry.topics]
+            tagged += [(self._id("topic", "t", ("name",), (topic,)), n, klass) for topic in entry.topics]
             bound += [(self._id("path", "p", ("name",), (path,)), n) for path, _ in entry.paths]
             cites += [(self._id("evidence", "e", ("item",), (item,)), n) for item in entry.evidence]
         db.executemany("INSERT INTO memory(n, id, class, life, ts, size, searched) VALUES(?,?,?,?,?,?,?)", memories)
         db.executemany("INSERT INTO link(c, oid, n, parent, s, sequence, live) VALUES(?,?,?,?,?,?,?)", links)
         db.executemany("INSERT INTO payload(n, data) VALUES(?,?)", payloads)
         db.executemany("INSERT INTO terms(rowid, text) VALUES(?,?)", terms)
-        db.executemany("INSERT INTO tagged(t, n) VALUES(?,?)", tagged)
+        db.executemany("INSERT INTO tagged(t, n, class) VALUES(?,?,?)", tagged)
         db.executemany("INSERT INTO bound(p, n) VALUES(?,?)", bound)
         db.executemany("INSERT INTO cites(e, n) VALUES(?,?)", cites)
         db.executemany("INSERT INTO edge(n, op, a, target) VALUES(?,?,?,?)", edges)
@@ -365,7 +419,7 @@ class Updater:
                 if now != klass:
                     self._count(klass, -1)
                     self._count(now, 1)
-                    db.execute("UPDATE memory SET class = ? WHERE n = ?", (now, n))
+                    self._reclass(n, now, payload)
         self._settle()
 
     # -- names --------------------------------------------------------------------------------------------
@@ -418,6 +472,14 @@ class Updater:
             row = (cursor.lastrowid,)
         self._ids[("class", (voice, site, life))] = int(row[0])
         return int(row[0])
+
+    def _reclass(self, n: int, klass: int, payload: bytes) -> None:
+        """Give a record another class, wherever its class stands."""
+        self._db.execute("UPDATE memory SET class = ? WHERE n = ?", (klass, n))
+        self._db.executemany(
+            "UPDATE tagged SET class = ? WHERE t = ? AND n = ?",
+            [(klass, self._id("topic", "t", ("name",), (topic,)), n) for topic in loads(payload)["record"]["topics"]],
+        )
 
     def _count(self, klass: int, by: int) -> None:
         self._class_records[klass] = self._class_records.get(klass, 0) + by
@@ -505,7 +567,9 @@ class Updater:
         now = self._class(voice, site, state)
         self._count(klass, -1)
         self._count(now, 1)
-        db.execute("UPDATE memory SET class = ?, life = ? WHERE n = ?", (now, state, n))
+        db.execute("UPDATE memory SET life = ? WHERE n = ?", (state, n))
+        (payload,) = db.execute("SELECT data FROM payload WHERE n = ?", (n,)).fetchone()
+        self._reclass(n, now, payload)
 
     def _judge_lost(self, n: int) -> None:
         """A superseded record is lost when every successor is retracted: nothing current speaks for it."""

@@ -83,11 +83,7 @@ def walk_stream(repository: Repository, tip: str, known: Callable[[str], bool]) 
 
 
 def read_walked(repository: Repository, walked: Iterable[Walked]) -> Iterator[StreamCommit]:
-    """What walked commits hold, in their order, read in batches.
-
-    Raises:
-        HnError `object-missing`: a tree is not here.
-    """
+    """What walked commits hold, in their order, read in batches."""
     pending = iter(walked)
     while batch := list(islice(pending, _BATCH)):
         yield from _read_batch(repository, batch)
@@ -117,8 +113,9 @@ def _read_batch(repository: Repository, batch: list[Walked]) -> Iterator[StreamC
     blobs = {oid: data for oid, kind, data in repository.read(wanted) if kind == "blob"}
     for commit, tree, parents in batch:
         if tree not in trees:
-            raise HnError("object-missing", f"the tree of commit {commit} is not in the object store")
-        yield StreamCommit(commit, parents, tuple(_entry(entry, infos, blobs) for entry in trees[tree]))
+            yield StreamCommit(commit, parents, None)
+        else:
+            yield StreamCommit(commit, parents, tuple(_entry(entry, infos, blobs) for entry in trees[tree]))
 
 
 def _entry(entry: TreeEntry, infos: Mapping[str, ObjectInfo], blobs: dict[str, bytes]) -> StreamEntry:

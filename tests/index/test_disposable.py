@@ -82,11 +82,12 @@ class Place:
         self.twins = twins
         self.database = twins.database
         self.lock = twins.private / "memory" / "index.lock"
+        main = twins.code.commits["main"]
         self.requests = [
-            everything(),
-            Request("HEAD", query="word10 says", include_untrusted=True),
-            Request("HEAD", topics=("topic-1",), lifecycle=("all",), max_records=2),
-            Request("HEAD", path="a.txt", include_untrusted=True, max_content_bytes=2000),
+            everything(main),
+            Request(main, query="word10 says", include_untrusted=True),
+            Request(main, topics=("topic-1",), lifecycle=("all",), max_records=2),
+            Request(main, path="a.txt", include_untrusted=True, max_content_bytes=2000),
         ]
         self.expect()
         with twins.service() as service:
