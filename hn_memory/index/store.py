@@ -461,6 +461,8 @@ class Index:
                 connection.executescript(TABLES)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                # Few large portions of terms are merged faster than many small ones.
+                connection.execute("INSERT INTO terms(terms, rank) VALUES('hashsize', 33554432)")
                 connection.execute("BEGIN")
                 Updater(connection, self._repository, self._progress).apply(sources, ())
                 connection.execute("COMMIT")

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from hn_memory.errors import HnError
@@ -134,6 +134,35 @@ def read_record(reader: Reader, value: Any, where: str) -> Record:
             reader.text(fields["attemptOutcome"], f"{where}.attemptOutcome") if "attemptOutcome" in fields else None
         ),
         handoff=(read_handoff(reader, fields["handoff"], f"{where}.handoff") if "handoff" in fields else None),
+    )
+
+
+RECORD_FIELDS: Final = (
+    "kind", "content", "anchor", "applicability", "topics", "evidence", "attemptOutcome", "handoff",
+)  # fmt: skip
+
+
+def follows(fields: Iterable[str], order: Sequence[str]) -> bool:
+    """Do the fields stand in this order, whichever of them are there?"""
+    at = -1
+    for name in fields:
+        found = order.index(name)
+        if found <= at:
+            return False
+        at = found
+    return True
+
+
+def record_in_order(record: dict[str, Any]) -> bool:
+    """Do the fields of a record that `read_record` accepted stand in canonical order, without empty `paths`?"""
+    anchor, handoff = record["anchor"], record.get("handoff")
+    paths = anchor.get("paths")
+    return (
+        follows(record, RECORD_FIELDS)
+        and follows(anchor, ("commit", "paths", "subject"))
+        and follows(record["applicability"], ("mode", "subject"))
+        and (paths is None or (paths != [] and all(list(pair) == ["path", "blob"] for pair in paths)))
+        and (handoff is None or list(handoff) == [name for name, _ in HANDOFF_LISTS])
     )
 
 
