@@ -40,16 +40,20 @@ _NAMES: Final = (("topic", "t", "tagged"), ("path", "p", "bound"), ("evidence", 
 
 
 def stale_sources(
-    connection: sqlite3.Connection, sources: Sequence[Source]
+    connection: sqlite3.Connection, sources: Sequence[Source], *, retry: bool = True
 ) -> tuple[list[Source], list[tuple[str, int | None]]]:
-    """Sources whose ref moved or is new (or may have become readable), and stored sources that are gone."""
+    """Sources whose ref moved or is new, and stored sources that are gone.
+
+    Args:
+        retry: count among the moved what could not be read for want of an object, which may be here by now.
+    """
     stored = {
         ref: (head, tip, code) for ref, head, tip, code in connection.execute("SELECT ref, head, tip, code FROM source")
     }
     moved: list[Source] = []
     for source in sources:
         known = stored.pop(source.name.ref, None)
-        if known is None or known[0] != source.head or known[2] in _RETRY:
+        if known is None or known[0] != source.head or (retry and known[2] in _RETRY):
             moved.append(source)
     return moved, [(ref, tip) for ref, (_, tip, _) in stored.items()]
 

@@ -65,6 +65,7 @@ def read_one(read: Read, oid: str, kind: ObjectType) -> bytes:
     for _, found, data in read([oid]):
         if found == kind:
             return data
+        raise NotFoundError("object-missing", f"{oid} is a {found}, not a {kind}")
     raise missing(oid, kind)
 
 

@@ -55,7 +55,9 @@ def list_sources(repository: Repository) -> tuple[list[Source], list[InvalidSour
         try:
             name = parse_source_ref(ref.name)
         except HnError as error:
-            invalid.append(InvalidSource(ref.name, error.message, error.code))
+            # Git allows any bytes in a name; a report is text.
+            shown = ref.name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            invalid.append(InvalidSource(shown, error.message, error.code))
             continue
         if name is None:
             continue

@@ -109,7 +109,7 @@ def _database_state(environment: Environment) -> str:
     try:
         index.check()
         sources, _ = list_sources(environment.repository)
-        moved, gone = stale_sources(index.db, sources)
+        moved, gone = stale_sources(index.db, sources, retry=False)
     except UnusableIndexError as error:
         return {MISSING: "missing", "it was made by another version": "incompatible"}.get(error.why, "corrupt")
     finally:

@@ -287,7 +287,7 @@ def _build(repository: Repository, arguments: RecordArguments, resolve: Callable
             require_text(value, name)
         if arguments.subject is not None:
             require_subject(arguments.subject, "subject")
-        commit = resolve(arguments.at or "HEAD")
+        commit = resolve("HEAD" if arguments.at is None else arguments.at)
         anchor = Anchor(commit, _look_up(repository, commit, arguments.paths), arguments.subject)
         applicability = _applicability(arguments.applies, anchor)
         return Record(
@@ -331,7 +331,7 @@ def _applicability(applies: str | None, anchor: Anchor) -> Applicability:
 
 def _request_anchor(repository: Repository, arguments: RecordArguments, request: RecordRequest) -> Anchor:
     if request.anchor is None:
-        return Anchor(repository.resolve_commit(arguments.at or "HEAD"))
+        return Anchor(repository.resolve_commit("HEAD" if arguments.at is None else arguments.at))
     if arguments.at is not None and repository.resolve_commit(arguments.at) != request.anchor.commit:
         raise UsageError("request-conflict", "--at differs from the request's anchor", field="anchor.commit")
     anchor = request.anchor

@@ -74,6 +74,12 @@ class Scenario:
         self.branches = ["main", "side"]
         self.refs: list[str] = []
         self.memories = [UNKNOWN]
+        self.own: dict[str, list[str]] = {person.actor: [UNKNOWN] for person in PEOPLE}
+        self.succeeding: dict[str, list[str]] = {person.actor: [UNKNOWN] for person in PEOPLE}
+        # In half of the scenarios most records hold, so that what becomes of them is what matters.
+        self.sound = 0.9 if seed % 2 else 0.2
+        self.seen: set[str] = set()
+        self.bad: set[str] = set()
         self.seen_tips: list[tuple[str, str]] = []
         self.cursors: list[tuple[Request, str]] = []
         self.log: list[str] = []
@@ -102,7 +108,8 @@ class Scenario:
         ref = local_ref(identity.actor, stream)
         if self.random.random() < 0.25:
             ref = accepted_ref(self.random.choice(("x", "y")), identity.actor, stream)
-        self.grow(self.pen, ref, identity, stream)
+        for _ in range(self.random.randint(1, 4)):
+            self.grow(self.pen, ref, identity, stream)
 
     def far_appends(self) -> None:
         for _ in range(self.random.randint(1, 3)):
@@ -112,17 +119,26 @@ class Scenario:
 
     def grow(self, pen: Pen, ref: str, identity: Identity, stream: str) -> None:
         tip = pen.tip(ref)
-        if tip is not None and tip not in pen.heads:
-            if tip not in self.far.heads and tip not in self.pen.heads:
-                return
-            other = self.far if tip in self.far.heads else self.pen
+        for other in (self.far, self.pen):
             pen.heads |= other.heads
             pen.parents |= other.parents
-        oid = pen.commit(identity, stream, self.statement(), tip, self.random.choice(INSTANTS))
+        if tip is not None and (tip not in pen.heads or (tip in self.bad and self.random.random() < 0.8)):
+            # What does not hold is mended by going on from before it.
+            held = [oid for name, oid in self.seen_tips if name == ref and oid in pen.heads]
+            tip = held[-1] if held and pen is self.pen else None
+        statement = self.statement(identity)
+        oid = pen.commit(identity, stream, statement, tip, self.random.choice(INSTANTS))
         pen.point(ref, oid)
-        self.memories.append(pen.heads[oid].memory_id)
+        self.said(identity, statement, pen.heads[oid].memory_id)
         if pen is self.pen:
             self.remember(ref, oid)
+
+    def said(self, identity: Identity, statement: Statement, memory: str) -> None:
+        self.memories.append(memory)
+        if statement.record is not None:
+            self.own[identity.actor].append(memory)
+        if statement.operation == "supersede":
+            self.succeeding[identity.actor].append(memory)
 
     def remember(self, ref: str, oid: str) -> None:
         self.seen_tips.append((ref, oid))
@@ -192,10 +208,11 @@ class Scenario:
         actor, stream = ref.split("/")[-2:]
         identity = next(person for person in PEOPLE if person.actor == actor)
         base = self.random.choice([*self.pen.chain(tip), None])
-        oid = self.pen.commit(identity, f"sha256:{stream}", self.statement(), base, self.random.choice(INSTANTS))
+        statement = self.statement(identity)
+        oid = self.pen.commit(identity, f"sha256:{stream}", statement, base, self.random.choice(INSTANTS))
         other = accepted_ref(self.random.choice(("y", "z")), actor, stream)
         self.pen.point(other, oid)
-        self.memories.append(self.pen.heads[oid].memory_id)
+        self.said(identity, statement, self.pen.heads[oid].memory_id)
         self.remember(other, oid)
 
     def twice_committed(self) -> None:
@@ -223,11 +240,14 @@ class Scenario:
         actor, stream = ref.split("/")[-2:]
         identity = next(person for person in PEOPLE if person.actor == actor)
         pen, name = self.pen, f"sha256:{stream}"
+        another = CHLOE if identity is not CHLOE else ADA
         match self.random.randrange(7):
             case 0:
-                oid = pen.commit(identity, name, self.statement(), tip, signer=CHLOE if identity is not CHLOE else ADA)
+                oid = pen.commit(
+                    identity, name, self.statement(identity), tip, signer=CHLOE if identity is not CHLOE else ADA
+                )
             case 1:
-                oid = pen.commit(identity, stream_of(identity, "another"), self.statement(), tip)
+                oid = pen.commit(identity, stream_of(identity, "another"), self.statement(identity), tip)
             case 2:
                 oid = pen.code([tip], {"more.txt": b"too much"})
             case 3:
@@ -236,10 +256,12 @@ class Scenario:
                 oid = pen.store("blob", b"no commit")
             case 5:
                 # A sound commit on top of one that does not hold.
-                oid = pen.commit(identity, name, self.statement(), tip, signer=CHLOE if identity is not CHLOE else ADA)
-                oid = pen.commit(identity, name, self.statement(), oid)
+                oid = pen.commit(
+                    identity, name, self.statement(identity), tip, signer=CHLOE if identity is not CHLOE else ADA
+                )
+                oid = pen.commit(identity, name, self.statement(identity), oid)
             case _:
-                oid = pen.commit(CHLOE if identity is not CHLOE else ADA, name, self.statement(), tip)
+                oid = pen.commit(another, name, self.statement(identity), tip)
         if self.random.random() < 0.3:
             # The next one stands on a tree that is not here.
             lost = pen.store(
@@ -247,6 +269,7 @@ class Scenario:
                 f"tree {'d' * 40}\nparent {oid}\nauthor A <a> 0 +0000\ncommitter A <a> 0 +0000\n\nx\n".encode(),
             )
             oid = lost
+        self.bad.add(oid)
         pen.point(ref, oid)
 
     def misname(self) -> None:
@@ -377,6 +400,8 @@ class Scenario:
 
     def record(self) -> Record:
         anchor, evidence = self.anchor(), self.evidence()
+        if self.random.random() < self.sound:
+            anchor, evidence = Anchor(self.twins.code.commits["first"]), ()
         modes = ["descendants", "descendants", "exact"] + (["subject"] if anchor.subject else [])
         mode = self.random.choice(modes)
         kind = self.random.choice(KINDS)
@@ -393,9 +418,12 @@ class Scenario:
             handoff=Handoff(("done",), (), (self.content(),)) if kind == "handoff" else None,
         )
 
-    def statement(self) -> Statement:
+    def statement(self, identity: Identity) -> Statement:
         target = self.random.choice(self.memories[-8:] if self.random.random() < 0.7 else self.memories)
-        match self.random.choices(("record", "supersede", "retract", "challenge"), (10, 5, 3, 2)):
+        if self.random.random() < self.sound:
+            own = self.own if self.random.random() < 0.6 else self.succeeding
+            target = self.random.choice(own[identity.actor][-3:])
+        match self.random.choices(("record", "supersede", "retract", "challenge"), (8, 9, 3, 2)):
             case ["record"]:
                 return Statement("record", record=self.record())
             case ["supersede"]:
@@ -413,7 +441,7 @@ class Scenario:
             parts["at"] = pick.choice(["HEAD", self.later[1], f"{self.code[-1]}~1"])
         if pick.random() < 0.7:
             parts["include_untrusted"] = True
-        if pick.random() < 0.25:
+        if pick.random() < 0.2:
             parts["trust"] = tuple(pick.sample(TRUST_CLASSES, pick.randint(1, 3)))
         match pick.randrange(4):
             case 0:
@@ -446,6 +474,9 @@ class Scenario:
             for _ in range(3):
                 request = self.request()
                 document = same_answers(services, oracle, request)
+                if "receipt" in document:
+                    self.seen.update(document["receipt"]["withheld"])
+                    self.seen.update(item["code"] for item in document["receipt"]["callouts"])
                 if "nextCursor" in document:
                     self.cursors.append((request, document["nextCursor"]))
             if self.cursors:
@@ -498,9 +529,18 @@ def scenarios(original: Twins, tmp_path: Path) -> Iterator[Callable[[int], Scena
         scenario.twins.__exit__()
 
 
+COMMON = {
+    "filtered", "inapplicable", "anchor-missing", "anchor-invalid", "evidence-missing", "active", "superseded",
+    "retracted", "branching", "dependency-missing", "policy-missing", "actor-untrusted", "kind-untrusted", "no-match",
+    "successor-retracted",
+}  # fmt: skip
+"""What every few scenarios come across; with less the comparison would say little."""
+
+
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_any_history_gives_the_answer_of_a_full_scan(group: int, scenarios: Callable[[int], Scenario]) -> None:
-    for seed in range(group, SCENARIOS, GROUPS):
+    seen: set[str] = set()
+    for seed in range(group * SCENARIOS // GROUPS, (group + 1) * SCENARIOS // GROUPS):
         scenario = scenarios(seed)
         for number in range(STEPS):
             scenario.step()
@@ -513,3 +553,5 @@ def test_any_history_gives_the_answer_of_a_full_scan(group: int, scenarios: Call
         assert all(
             "rebuilt" in line or "left out" in line or "new stream" in line for line in scenario.long_lived.notices
         )
+        seen |= scenario.seen
+    print(sorted(COMMON - seen), sorted(seen - COMMON))
