@@ -58,6 +58,8 @@ class LibgitRepository(Repository):
         self._decided = reading.Decided()
         self._stamp: object = None
         self._checked = 0.0
+        self._configured: tuple[int, int] | None = None
+        self._is_special = False
         self._opened = self._open()
 
     def close(self) -> None:
@@ -212,6 +214,12 @@ class LibgitRepository(Repository):
         nothing of core.fsync. Without that setting Git does not wait for loose objects to reach the disk
         either.
         """
+        mark = reading.file_stamp(f"{self.layout.common_dir}/config")
+        if mark is None or mark != self._configured:
+            self._configured, self._is_special = mark, self._ask_special()
+        return self._is_special
+
+    def _ask_special(self) -> bool:
         config = self._opened.config
         name = "core.sharedrepository"
         if name in config and (config[name] or "true").lower() not in _PRIVATE:
