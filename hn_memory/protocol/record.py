@@ -235,7 +235,9 @@ def check_record(record: Record, where: str = "record") -> None:
     _check_applicability(record, f"{where}.applicability")
     if record.kind == "attempt":
         if record.attempt_outcome is None:
-            _refuse("an attempt needs an outcome", f"{where}.attemptOutcome")
+            _refuse(
+                "an attempt needs an outcome", f"{where}.attemptOutcome", "Say it with --outcome, for example no-gain."
+            )
         if not is_token(record.attempt_outcome, limits.OUTCOME_BYTES):
             _refuse(
                 f"an outcome is lower-case letters, digits and inner hyphens, at most {limits.OUTCOME_BYTES}",
@@ -244,7 +246,11 @@ def check_record(record: Record, where: str = "record") -> None:
     elif record.attempt_outcome is not None:
         _refuse("only an attempt has an outcome", f"{where}.attemptOutcome")
     if record.kind == "verification" and not record.evidence:
-        _refuse("a verification needs at least one evidence ID", f"{where}.evidence")
+        _refuse(
+            "a verification needs at least one evidence ID",
+            f"{where}.evidence",
+            "Cite what was checked, for example --evidence git:$(git rev-parse HEAD).",
+        )
     if record.kind == "handoff":
         if record.handoff is None:
             _refuse("a handoff needs its four lists", f"{where}.handoff")

@@ -98,7 +98,7 @@ def _bad(state: str, what: str) -> HnError:
     reasons = {
         "corrupt": "does not hold what its sources say",
         "incompatible": "was made by another version",
-        "stale": "was made from other sources or another policy",
+        "stale": "is older than the streams or the policy, which is no fault of theirs",
     }
     return HnError(f"index-{state}", f"{what} {reasons[state]}", hint="`hn memory index rebuild` writes it again.")
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import posixpath
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
-from hn_memory.index.lookup import number_of, read_memory, source_tip
+from hn_memory.index.lookup import find_number, number_of, read_memory, source_tip, valid_edges
 from hn_memory.protocol import limits
 from hn_memory.protocol.canonical import require_text
 from hn_memory.protocol.chain import ChainHead
-from hn_memory.protocol.identifiers import ABSENT, derived_stream, is_digest, is_token, require_digest, require_subject
+from hn_memory.protocol.identifiers import (
+    ABSENT,
+    derived_stream,
+    is_digest,
+    is_token,
+    memory_prefix,
+    require_digest,
+    require_subject,
+)
 from hn_memory.protocol.identity import Identity
+from hn_memory.protocol.projection import Edges
 from hn_memory.protocol.record import (
     MODES,
     Anchor,
@@ -80,6 +90,7 @@ def record(
     built = _build(environment.repository, arguments)
     check_record(built)
     _refuse_secrets(built, allow_secrets)
+    _note_missing_evidence(environment, built.evidence)
     if target is not None:
         _check_target(environment, target, "supersede", identity)
     stream = _choose_stream(environment, identity, (request.stream if request else None) or arguments.stream)
@@ -250,8 +261,8 @@ def _check_reason(reason: str) -> None:
 
 def _check_target(environment: Environment, target: str, operation: str, identity: Identity) -> None:
     """Refuse before signing what projection would set aside (section 5)."""
-    require_digest(target, "a target", "target")
     db = environment.index().db
+    _require_full(db, target)
     number = number_of(db, target)
     if number is None:
         raise NotFoundError(
@@ -262,17 +273,42 @@ def _check_target(environment: Environment, target: str, operation: str, identit
         )
     memory = read_memory(db, number)
     if memory.envelope.record is None:
-        raise UsageError(
+        raise HnError(
             "target-not-record",
             f"{target} is a {memory.envelope.operation}, not a record; only records can be spoken about",
             field="target",
         )
     if operation != "challenge" and memory.envelope.actor != identity.actor:
-        raise UsageError(
+        raise HnError(
             "target-not-own",
             f"only its own author may {operation} a record; {target[:19]} belongs to {memory.envelope.actor[:12]}",
             hint="Dispute it with `hn memory challenge`.",
             field="target",
+        )
+    if operation != "challenge":
+        _note_earlier(environment, valid_edges(db, number), target, operation)
+
+
+def _require_full(db: sqlite3.Connection, target: str) -> None:
+    """A target carries trust and must be a full ID; one that is cut short is named in the refusal."""
+    try:
+        require_digest(target, "a target", "target")
+    except UsageError as error:
+        try:
+            full = read_memory(db, find_number(db, memory_prefix(target))).id
+        except HnError:
+            raise error from None
+        raise UsageError(error.code, error.message, hint=f"The full ID is {full}.", field=error.field) from None
+
+
+def _note_earlier(environment: Environment, edges: Edges, target: str, operation: str) -> None:
+    """Say when somebody corrects what was corrected before: it is allowed, and seldom what was meant."""
+    if edges.retractions:
+        environment.notices.append(f"{target[:19]} was already retracted by {edges.retractions[0]}")
+    elif edges.successors and operation == "supersede":
+        environment.notices.append(
+            f"{target[:19]} was already superseded by {edges.successors[0]}; more than one successor makes it "
+            "branching. Supersede the newer one to go on from there"
         )
 
 
@@ -394,6 +430,18 @@ def from_root(prefix: str, given: str) -> str:
             field="path",
         )
     return clean
+
+
+def _note_missing_evidence(environment: Environment, evidence: Sequence[str]) -> None:
+    """A record whose evidence is not here is withheld from recall, which its author should know."""
+    objects = [item[4:] for item in evidence if item.startswith("git:")]
+    if objects:
+        here = environment.repository.info(objects)
+        environment.notices += [
+            f"evidence git:{oid} is not in this clone; recall withholds the record until it is"
+            for oid in objects
+            if oid not in here
+        ]
 
 
 def _refuse_secrets(built: Record, allowed: Collection[str]) -> None:
