@@ -20,6 +20,9 @@ from typing import Final
 APPLICATION_ID: Final = 0x686E6D30
 SCHEMA_VERSION: Final = 3
 
+LIFE_CODES: Final = {"active": 0, "superseded": 1, "retracted": 2, "branching": 3, "dependency-missing": 4}
+"""Lifecycles by their place in recall's order."""
+
 PATHS_NONE: Final = 0
 PATHS_HOLD: Final = 1
 PATHS_BROKEN: Final = 2

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hn_memory.index.lookup import contains, valid_edges
-from hn_memory.index.schema import PATHS_BROKEN, PATHS_UNKNOWN
-from hn_memory.index.update import LIFE_CODES, entry_of
+from hn_memory.index.schema import LIFE_CODES, PATHS_BROKEN, PATHS_UNKNOWN
 from hn_memory.protocol.projection import LIFECYCLES, Context
 from hn_memory.protocol.query import NormalRequest
 from hn_memory.recall.gates import (
@@ -277,6 +276,8 @@ class Selection:
         """The search tables cut terms short: whoever seems to hold a very long one is read."""
         if not wanted:
             return
+        from hn_memory.index.rows import entry_of
+
         db = self._db
         for n, data in db.execute("SELECT n, data FROM hit CROSS JOIN payload USING(n)").fetchall():
             if not wanted.issubset(entry_of("", data).terms.split(" ")):

@@ -8,8 +8,8 @@ from hn_memory.errors import HnError, NotFoundError
 from hn_memory.index.lookup import memory_count
 from hn_memory.index.schema import SEARCH_TABLES
 from hn_memory.index.snapshotfile import read_snapshot, write_snapshot
+from hn_memory.index.staleness import stale_sources
 from hn_memory.index.store import DATABASE, MISSING, Index, UnusableIndexError
-from hn_memory.index.update import stale_sources
 from hn_memory.protocol.projection import Context
 from hn_memory.protocol.query import source_fingerprint
 from hn_memory.protocol.snapshot import Snapshot, build_snapshot

@@ -41,7 +41,7 @@ from hn_memory.index import ingest, store
 from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
 from hn_memory.repository.writer import Statement
-from hn_memory.service.write import RecordArguments
+from hn_memory.service.building import RecordArguments
 
 PAGE = 4096
 YEAR = 365 * 86400

@@ -44,7 +44,7 @@ from hn_memory.protocol.policy import TRUST_CLASSES
 from hn_memory.protocol.projection import LIFECYCLES
 from hn_memory.protocol.record import Anchor, Applicability, Handoff, PathAnchor, Record
 from hn_memory.repository.writer import Statement
-from hn_memory.service.write import RecordArguments
+from hn_memory.service.building import RecordArguments
 
 SCENARIOS = int(os.environ.get("HN_SCENARIOS", "60"))
 GROUPS = 12
