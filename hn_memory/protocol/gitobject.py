@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Literal
+
+from hn_memory.protocol import hashing
 
 ObjectKind = Literal["blob", "tree", "commit", "tag"]
 
 
 def object_id(kind: ObjectKind, data: bytes, object_format: str) -> str:
     """The ID Git gives an object: the hash of its header and its bytes, by `sha1` or `sha256`."""
-    digest = hashlib.new(object_format, b"%s %d\0" % (kind.encode("ascii"), len(data)), usedforsecurity=False)
+    digest = hashing.new(object_format, b"%s %d\0" % (kind.encode("ascii"), len(data)))
     digest.update(data)
     return digest.hexdigest()

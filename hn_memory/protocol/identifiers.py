@@ -6,11 +6,11 @@ Full IDs are demanded wherever an ID carries trust; only `memory_prefix` accepts
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final, NamedTuple
 
 from hn_memory.errors import HnError, UsageError
 from hn_memory.protocol import limits
+from hn_memory.protocol.hashing import sha256
 
 EVIDENCE_TYPES: Final = ("git", "event", "memory")
 SUBJECT_TYPES: Final = ("issue", "proposal", "event", "policy", "pipeline", "run")
@@ -140,18 +140,18 @@ def memory_prefix(text: str) -> str:
 
 def fingerprint(public_key: bytes) -> str:
     """The actor ID of a raw 32-byte Ed25519 public key."""
-    return hashlib.sha256(public_key).hexdigest()
+    return sha256(public_key).hexdigest()
 
 
 def memory_id(payload: bytes) -> str:
     """The memory ID of the exact bytes of a `memory.json`."""
-    return "sha256:" + hashlib.sha256(payload).hexdigest()
+    return "sha256:" + sha256(payload).hexdigest()
 
 
 def derived_stream(actor: str, label: str) -> str:
     """A stream ID derived from its owner and a label; `default` gives the actor's default stream."""
     text = f"hn-memory-stream-v0\0{actor}\0{label}".encode()
-    return "sha256:" + hashlib.sha256(text).hexdigest()
+    return "sha256:" + sha256(text).hexdigest()
 
 
 class SourceName(NamedTuple):

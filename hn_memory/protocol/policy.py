@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final, Literal, NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
+from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.identifiers import KINDS, is_actor_id
 from hn_memory.protocol.strictjson import Reader, loads
 
@@ -74,7 +74,7 @@ def parse_policy(data: bytes) -> Policy:
 
 
 def _digest(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()
+    return "sha256:" + sha256(data).hexdigest()
 
 
 def _sorted_list(reader: Reader, value: object, where: str) -> list[str]:

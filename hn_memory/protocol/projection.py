@@ -7,10 +7,10 @@ builds it. Five judgments stay apart: signature, lifecycle, applicability, evide
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.policy import Policy
 
 LIFECYCLES: Final = ("active", "superseded", "retracted", "branching", "dependency-missing")
@@ -248,7 +248,7 @@ def sort_rows(rows: list[Row]) -> None:
 
 def content_digest(content: str) -> str:
     """`sha256:` over the content's bytes."""
-    return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
+    return "sha256:" + sha256(content.encode()).hexdigest()
 
 
 def project(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hn_memory.errors import HnError, UsageError
 from hn_memory.protocol import limits
 from hn_memory.protocol.canonical import encode, require_text
+from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.identifiers import (
     KINDS,
     is_digest,
@@ -249,7 +249,7 @@ def source_fingerprint(policy_digest: str, heads: Mapping[str, str]) -> str:
     parts = [_SOURCE_DOMAIN, policy_digest.encode()]
     for ref in sorted(heads):
         parts += (ref.encode(), heads[ref].encode())
-    digest = hashlib.sha256()
+    digest = sha256(b"")
     for part in parts:
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
@@ -264,7 +264,7 @@ def query_digest(domain: str, request: Mapping[str, Any], fingerprint: str, poli
         "sourceFingerprint": fingerprint,
         "policyDigest": policy_digest,
     }
-    return "sha256:" + hashlib.sha256(encode(document)).hexdigest()
+    return "sha256:" + sha256(encode(document)).hexdigest()
 
 
 # -- cursors ----------------------------------------------------------------------------------------------
@@ -353,4 +353,4 @@ def stale_cursor() -> UsageError:
 
 
 def _cursor_checksum(domain: str, payload: bytes) -> str:
-    return hashlib.sha256(domain.encode() + b"\0" + payload).hexdigest()
+    return sha256(domain.encode() + b"\0" + payload).hexdigest()

@@ -7,11 +7,11 @@ as projection asks for them. Only for bytes whose digest is the memory ID they a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 from hn_memory.errors import HnError
+from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.jsonbytes import loads
 
 
@@ -97,6 +97,6 @@ def read_stored(raw_id: bytes, payload: bytes) -> StoredEnvelope:
     Raises:
         HnError `index-corrupt`: these are other bytes.
     """
-    if hashlib.sha256(payload).digest() != raw_id:
+    if sha256(payload).digest() != raw_id:
         raise HnError("index-corrupt", "a stored memory is not what its ID says")
     return StoredEnvelope(loads(payload))

@@ -6,12 +6,12 @@ Source of the format: gitformat-pack(5), pack version 2.
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from hn_memory.protocol import hashing
 from hn_memory.repository.base import ObjectFormat, ObjectType
 
 _NUMBERS: Final[dict[ObjectType, int]] = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
@@ -24,7 +24,7 @@ def pack(objects: Sequence[tuple[ObjectType, bytes]], object_format: ObjectForma
 
 def pack_parts(count: int, objects: Iterable[tuple[ObjectType, bytes]], object_format: ObjectFormat) -> Iterator[bytes]:
     """The pack of `count` objects in pieces, as the objects come; none may come twice."""
-    digest = hashlib.new(object_format, usedforsecurity=False)
+    digest = hashing.new(object_format)
     head = struct.pack(">4sII", b"PACK", 2, count)
     digest.update(head)
     yield head

@@ -93,7 +93,8 @@ class Scenario:
     def step(self) -> None:
         actions: list[tuple[int, Callable[[], None]]] = [
             (16, self.another_tool_appends), (6, self.succession), (7, self.we_append), (6, self.far_appends),
-            (7, self.fetch), (5, self.rewind), (2, self.delete), (3, self.reinstate), (4, self.fork), (3, self.twice_committed),
+            (7, self.fetch), (5, self.rewind), (2, self.delete), (3, self.reinstate), (4, self.fork),
+            (3, self.twice_committed),
             (4, self.corrupt), (2, self.misname), (3, self.change_policy), (3, self.move_code), (2, self.switch),
             (3, self.code_arrives), (2, self.evidence_arrives), (1, self.objects_go), (2, self.touch_index),
             (1, self.pack),
