@@ -183,5 +183,3 @@ def _decode_budgets(reader: Reader, value: Any) -> Budgets:
 
 def _json_name(field: str) -> str:
     return next(name for name, own in BUDGET_FIELDS.items() if own == field)
-
-

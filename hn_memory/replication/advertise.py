@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final, NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.identifiers import LOCAL_PREFIX, is_object_id, parse_source_ref
-from hn_memory.protocol.selection import selection_file
 from hn_memory.replication.network import Ended, clean_lines, network_environment, run_network
 from hn_memory.replication.remote import Remote, command_place
 from hn_memory.repository.base import Repository
-from hn_memory.repository.private import PrivateFiles
 
-OFFERS: Final = "replication/offers"
-_OFFERS_BYTES: Final = 64 * 1024 * 1024
 _OUTPUT_BYTES: Final = 256 * 1024 * 1024
 _FORMATS: Final = {40: "SHA-1", 64: "SHA-256"}
 
@@ -51,7 +46,12 @@ class Advert(NamedTuple):
 
 
 def advertise(
-    repository: Repository, remote: Remote, *, deadline: float, interactive: bool = False, place: list[str] | None = None
+    repository: Repository,
+    remote: Remote,
+    *,
+    deadline: float,
+    interactive: bool = False,
+    place: list[str] | None = None,
 ) -> Advert:
     """Ask the remote.
 
@@ -116,36 +116,6 @@ def parse_advert(output: bytes, oid_length: int) -> Advert:
     offers = sorted(Offer(actor, stream, commit) for stream, found in single.items() for actor, commit in found.items())
     disputed = {stream: tuple(sorted(found)) for stream, found in sorted(owners.items()) if len(found) > 1}
     return Advert(tuple(offers), disputed, malformed)
-
-
-def remember_offers(repository: Repository, remote: str, advert: Advert) -> None:
-    """Note what the remote offered, for hints that need no network. Never a reason to fail."""
-    data = json.dumps({"version": 1, "streams": [[offer.actor, offer.stream] for offer in advert.offers]}).encode()
-    files = PrivateFiles(repository.layout.common_dir)
-    name = f"{OFFERS}/{selection_file(remote)}"
-    try:
-        if _read(files, name) != data:
-            files.write(name, data)
-    except HnError:
-        return
-
-
-def known_offers(repository: Repository, remote: str) -> list[tuple[str, str]] | None:
-    """Actor and stream of what the remote offered when it was last asked; None if it never was."""
-    data = _read(PrivateFiles(repository.layout.common_dir), f"{OFFERS}/{selection_file(remote)}")
-    if data is None:
-        return None
-    try:
-        return [(str(actor), str(stream)) for actor, stream in json.loads(data)["streams"]]
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-def _read(files: PrivateFiles, name: str) -> bytes | None:
-    try:
-        return files.read(name, _OFFERS_BYTES)
-    except HnError:
-        return None
 
 
 def said(done: Ended) -> list[str]:

@@ -235,4 +235,3 @@ def walked_heads(judged: Sequence[Judged]) -> list[str]:
     """The commits that promotion needs in the main store."""
     good = [item.head.commit for item in judged if item.head is not None]
     return good + [item.job.offer.commit for item in judged if item.evidence]
-

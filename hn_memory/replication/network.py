@@ -151,9 +151,7 @@ class _GroupChild:
         self._status: int | None = None
         self._stopped = False
 
-    def collect(
-        self, stdin: bytes, deadline: float, output_limit: int, progress: PercentProgress | None
-    ) -> Ended:
+    def collect(self, stdin: bytes, deadline: float, output_limit: int, progress: PercentProgress | None) -> Ended:
         """Feed it, read it, wait for it."""
         out, err = bytearray(), bytearray()
         outgoing = memoryview(stdin)

@@ -33,9 +33,7 @@ REFLOG_MESSAGE: Final = "hn: promote memory"
 _LOOSE_LIMIT: Final = 100
 
 
-def copy_objects(
-    main: Repository, quarantine: Quarantine, heads: Sequence[str], *, whole: bool, arrived: int
-) -> None:
+def copy_objects(main: Repository, quarantine: Quarantine, heads: Sequence[str], *, whole: bool, arrived: int) -> None:
     """Bring what verified heads reach, and only that, into the main store.
 
     Args:
@@ -47,16 +45,19 @@ def copy_objects(
     """
     if not heads or not arrived:
         return
-    packs = sorted((quarantine.objects / "pack").glob("*.pack"))
-    if not (whole and len(packs) == 1 and arrived >= _LOOSE_LIMIT):
-        packs = _repack(main, quarantine, heads)
-    for pack in packs:
-        if pack.stat().st_size and _count(pack) < _LOOSE_LIMIT:
-            done = run([*_main(main), "unpack-objects", "-q"], git_environment(), stdin=pack.read_bytes())
+    if arrived < _LOOSE_LIMIT:
+        data = _packed(main, quarantine, heads, "--stdout")
+        if data:
+            done = run([*_main(main), "unpack-objects", "-q"], git_environment(), stdin=data)
             if done.status:
                 raise store_refused(main.layout.objects, done.reason)
-        else:
-            _move_pack(main, pack)
+        return
+    packs = sorted((quarantine.objects / "pack").glob("*.pack"))
+    if not (whole and len(packs) == 1):
+        _packed(main, quarantine, heads, os.fspath(quarantine.path / "promote"))
+        packs = sorted(quarantine.path.glob("promote-*.pack"))
+    for pack in packs:
+        _move_pack(main, pack)
 
 
 def promote(main: Repository, files: PrivateFiles, ledger: Ledger, moves: Sequence[Move], tips: Sequence[Tip]) -> None:
@@ -127,9 +128,7 @@ def finish(main: Repository, files: PrivateFiles, ledger: Ledger) -> int:
     if pending:
         move_accepted(main, pending)
         refs |= {move.ref: move.new for move in pending}
-    write_tips(
-        files, ledger, (tip for tip in journal.tips if refs.get(accepted_ref(*tip[:3])) == tip.commit)
-    )
+    write_tips(files, ledger, (tip for tip in journal.tips if refs.get(accepted_ref(*tip[:3])) == tip.commit))
     clear_journal(files)
     return len(pending)
 
@@ -139,19 +138,20 @@ def _connected(main: Repository, commits: Iterable[str]) -> bool:
     lines = "".join(f"{commit}\n" for commit in commits)
     env = git_environment() | {"GIT_NO_LAZY_FETCH": "1"}
     # `--stdin` reads revisions only: what existing refs reach is left out of the walk.
-    done = run([*_main(main), "rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"], env, stdin=lines.encode())
+    done = run(
+        [*_main(main), "rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"], env, stdin=lines.encode()
+    )
     return done.status == 0
 
 
-def _repack(main: Repository, quarantine: Quarantine, heads: Sequence[str]) -> list[Path]:
+def _packed(main: Repository, quarantine: Quarantine, heads: Sequence[str], where: str) -> bytes:
     """A pack of exactly what the heads reach and the main store lacks; none when it lacks nothing."""
     lines = "".join(f"{head}\n" for head in dict.fromkeys(heads))
-    base = quarantine.path / "promote"
     flags = ["--revs", "--local", "--non-empty", "--delta-base-offset", "-q"]
-    done = run([*quarantine.command, "pack-objects", *flags, os.fspath(base)], git_environment(), stdin=lines.encode())
+    done = run([*quarantine.command, "pack-objects", *flags, where], git_environment(), stdin=lines.encode())
     if done.status:
         raise store_refused(main.layout.objects, done.reason)
-    return sorted(quarantine.path.glob("promote-*.pack"))
+    return done.stdout
 
 
 def _move_pack(main: Repository, pack: Path) -> None:
@@ -182,11 +182,6 @@ def _move_pack(main: Repository, pack: Path) -> None:
             os.close(handle)
     except OSError as error:
         raise store_refused(main.layout.objects, error.strerror or "unknown reason") from error
-
-
-def _count(pack: Path) -> int:
-    with pack.open("rb") as file:
-        return int.from_bytes(file.read(12)[8:12], "big")
 
 
 def _main(main: Repository) -> list[str]:

@@ -79,9 +79,7 @@ def told(candidates: Candidates, pushed: Pushed) -> tuple[list[Outcome], dict[St
             reason = f"the remote has all {head.sequence}" if head.sequence > 1 else "the remote has it"
             outcomes.append(Outcome(*key, "published", reason, head.commit, head.sequence, head.memory_id))
         else:
-            outcomes.append(
-                Outcome(*key, "refused", refusal + words, head.commit, head.sequence, head.memory_id)
-            )
+            outcomes.append(Outcome(*key, "refused", refusal + words, head.commit, head.sequence, head.memory_id))
     return outcomes, taken
 
 

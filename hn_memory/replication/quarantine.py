@@ -200,9 +200,7 @@ class Quarantine:
         (self.path / "HEAD").write_text("ref: refs/heads/none\n")
         sha256 = main.object_format == "sha256"
         extra = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
-        (self.path / "config").write_text(
-            f"[core]\n\trepositoryFormatVersion = {int(sha256)}\n\tbare = true\n{extra}"
-        )
+        (self.path / "config").write_text(f"[core]\n\trepositoryFormatVersion = {int(sha256)}\n\tbare = true\n{extra}")
         (self.objects / "info" / "alternates").write_bytes(os.fsencode(_quoted(os.fspath(main.objects))) + b"\n")
 
 

@@ -17,9 +17,10 @@ from hn_memory.protocol.identifiers import LOCAL_PREFIX, REMOTES_PREFIX, accepte
 from hn_memory.protocol.selection import Selection, default_selection
 from hn_memory.protocol.tips import Ledger, Move, Tip
 from hn_memory.replication import publish, publishing, shallow
-from hn_memory.replication.advertise import Advert, Offer, advertise, remember_offers
+from hn_memory.replication.advertise import Advert, Offer, advertise
 from hn_memory.replication.importing import LOCAL, Importer, Job, Judged, walked_heads
 from hn_memory.replication.network import DEFAULT_TIMEOUT, PercentProgress
+from hn_memory.replication.offers import remember_offers
 from hn_memory.replication.outcome import GOOD, Evidence, Outcome
 from hn_memory.replication.promote import copy_objects, finish, promote
 from hn_memory.replication.quarantine import Quarantine, over_size, sweep
@@ -68,8 +69,8 @@ class _State(NamedTuple):
     accepted: dict[tuple[str, str, str], str]
 
 
-def sync(repository: Repository, remote: Remote, options: Options) -> Report:
-    """Synchronize with a remote, or import from a bundle.
+def sync(repository: Repository, remote: Remote, options: Options, *, only: str | None = None) -> Report:
+    """Synchronize with a remote, or import from a bundle; with `only`, that stream alone.
 
     Raises:
         HnError `remote-failed`, `object-format-mismatch`: the remote cannot be reached or used; nothing changed.
@@ -77,7 +78,7 @@ def sync(repository: Repository, remote: Remote, options: Options) -> Report:
     """
     files = PrivateFiles(repository.layout.common_dir)
     with sync_lock(files):
-        return _Sync(repository, files, remote, options).run()
+        return _Sync(repository, files, remote, options, only).run()
 
 
 @contextmanager
@@ -108,7 +109,9 @@ def sync_lock(files: PrivateFiles, timeout: float = _LOCK_SECONDS) -> Iterator[N
 
 
 class _Sync:
-    def __init__(self, repository: Repository, files: PrivateFiles, remote: Remote, options: Options) -> None:
+    def __init__(
+        self, repository: Repository, files: PrivateFiles, remote: Remote, options: Options, only: str | None
+    ) -> None:
         self.main = repository
         self.files = files
         self.remote = remote
@@ -116,6 +119,7 @@ class _Sync:
         self.ledger: Ledger = load_ledger(files)
         self.saved: Selection | None = load_selection(files, remote.name)
         self.selection = self.saved or default_selection(remote.name)
+        self.only = only
         self.outcomes: list[Outcome] = []
         self.messages: list[str] = []
         self._quarantine: Quarantine | None = None
@@ -129,7 +133,7 @@ class _Sync:
             if self.options.recover_shallow:
                 recovered = self._recover()
             advert = self._advertise()
-            remember_offers(self.main, self.remote.name, advert)
+            remember_offers(self.files, self.remote.name, [offer[:2] for offer in advert.offers])
             self._import(advert)
             if not self.remote.bundle:
                 self._publish(advert)
@@ -137,9 +141,7 @@ class _Sync:
             if self._quarantine is not None:
                 self._quarantine.close()
         outcomes = sorted(self.outcomes, key=lambda item: (item.stream, item.actor or "", item.word))
-        return Report(
-            self.remote.name, tuple(outcomes), tuple(self.messages), advert.malformed, finished, recovered
-        )
+        return Report(self.remote.name, tuple(outcomes), tuple(self.messages), advert.malformed, finished, recovered)
 
     # -- import -------------------------------------------------------------------------------------------
 
@@ -153,7 +155,7 @@ class _Sync:
                 self._say(item.outcome)
             elif item.head is not None:
                 moves += self._promotion(item, item.head)
-                tips.append(Tip(self.remote.name, item.job.offer.actor, item.job.offer.stream, *item.head))
+                tips.append(_tip(self.remote.name, (item.job.offer.actor, item.job.offer.stream), item.head))
         moves += self._evidence_moves([one for item in judged for one in item.evidence])
         promote(self.main, self.files, self.ledger, moves, tips)
 
@@ -167,7 +169,7 @@ class _Sync:
             if remote != name:
                 others.setdefault((actor, stream), []).append((remote, commit))
         for offer in advert.offers:
-            if not self.selection.takes(offer.stream):
+            if not self._takes(offer.stream):
                 continue
             key = (offer.actor, offer.stream)
             accepted = state.accepted.get((name, *key))
@@ -175,7 +177,7 @@ class _Sync:
             base = tip.head if tip is not None else self._verified_before(offer, accepted)
             if base is not None and accepted == offer.commit == base.commit:
                 self._say(Outcome(*key, "unchanged", "nothing new", base.commit, base.sequence, base.memory_id))
-                tips.append(Tip(name, *key, *base))
+                tips.append(_tip(name, key, base))
                 continue
             elsewhere = sorted(others.get(key, ()))
             if key in state.locals:
@@ -188,13 +190,13 @@ class _Sync:
         """Streams that are selected and cannot be requested: disputed, withdrawn, or never offered."""
         name = self.remote.name
         for stream, owners in advert.disputed.items():
-            if self.selection.takes(stream):
+            if self._takes(stream):
                 reason = f"it is offered under {len(owners)} owners: {', '.join(owner[:12] for owner in owners[:5])}"
                 self._say(Outcome(owners[0], stream, "structurally-invalid", reason))
         offered = {(offer.actor, offer.stream) for offer in advert.offers}
         seen: set[str] = set()
         for remote, actor, stream in sorted(self.ledger.tips):
-            if remote != name or not self.selection.takes(stream):
+            if remote != name or not self._takes(stream):
                 continue
             seen.add(stream)
             if (actor, stream) in offered or stream in advert.disputed or self.remote.bundle:
@@ -205,7 +207,7 @@ class _Sync:
             self._say(Outcome(actor, stream, "withdrawn", reason, hint=hint))
         streams = {stream for _, stream in offered} | set(advert.disputed)
         for stream in self.selection.memories or ():
-            if stream not in streams and stream not in seen:
+            if self._takes(stream) and stream not in streams and stream not in seen:
                 self._say(Outcome(None, stream, "not-offered", "it is selected, and the remote never offered it"))
 
     def _verified_before(self, offer: Offer, accepted: str | None) -> ChainHead | None:
@@ -240,9 +242,7 @@ class _Sync:
         arrived = set(fetched.arrived)
         wanted = [job for job in jobs if job.offer in arrived]
         sizes = quarantine.sizes()
-        importer = Importer(
-            self.main, quarantine.repository(), self.remote.name, budgets, sizes, self.options.progress
-        )
+        importer = Importer(self.main, quarantine.repository(), self.remote.name, budgets, sizes, self.options.progress)
         judged = importer.judge(wanted)
         if self.main.layout.shallow or importer.gaps:
             replace_gaps(self.files, self.remote.name, {job.offer.stream for job in wanted}, importer.gaps)
@@ -279,11 +279,10 @@ class _Sync:
         state = self._read_refs()
         name = self.remote.name
         barred = {
-            (item.actor or "", item.stream)
-            for item in self.outcomes
-            if item.word not in GOOD and item.accepted is None
+            (item.actor or "", item.stream) for item in self.outcomes if item.word not in GOOD and item.accepted is None
         }
-        candidates = publishing.find_candidates(self.main, name, state.locals, advert, self.ledger.tips, barred)
+        locals_ = {key: head for key, head in state.locals.items() if self.only in (None, key[1])}
+        candidates = publishing.find_candidates(self.main, name, locals_, advert, self.ledger.tips, barred)
         for outcome in candidates.outcomes:
             self._replace(outcome)
         moves = self._evidence_moves([item for outcome in candidates.outcomes for item in outcome.evidence])
@@ -305,7 +304,7 @@ class _Sync:
                 before = state.accepted.get((name, *key))
                 if before != head.commit:
                     moves.append(Move(accepted_ref(name, *key), before, head.commit))
-                tips.append(Tip(name, *key, *head))
+                tips.append(_tip(name, key, head))
         promote(self.main, self.files, self.ledger, moves, tips)
 
     # -- shallow recovery ---------------------------------------------------------------------------------
@@ -321,6 +320,9 @@ class _Sync:
             interactive=self.options.interactive,
             progress=self._percent("recover"),
         )
+
+    def _takes(self, stream: str) -> bool:
+        return self.selection.takes(stream) if self.only is None else stream == self.only
 
     # -- shared -------------------------------------------------------------------------------------------
 
@@ -363,9 +365,7 @@ class _Sync:
         """An outcome of publication stands for the stream's `unchanged`."""
         outcome = let_pass(self.ledger, self.remote.name, outcome)
         key = (outcome.actor, outcome.stream)
-        self.outcomes = [
-            item for item in self.outcomes if (item.actor, item.stream) != key or item.word != "unchanged"
-        ]
+        self.outcomes = [item for item in self.outcomes if (item.actor, item.stream) != key or item.word != "unchanged"]
         self.outcomes.append(outcome)
 
     def _deadline(self) -> float:
@@ -376,3 +376,7 @@ class _Sync:
         if progress is None:
             return None
         return lambda _, percent: progress(phase, percent, 100)
+
+
+def _tip(remote: str, key: tuple[str, str], head: ChainHead) -> Tip:
+    return Tip(remote, *key, head.sequence, head.memory_id, head.commit)

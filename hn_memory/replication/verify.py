@@ -44,9 +44,7 @@ class Verified:
         self.error: HnError | None = None
 
 
-def verify_parts(
-    repository: Repository, parts: Sequence[Part], progress: Progress | None = None
-) -> list[Verified]:
+def verify_parts(repository: Repository, parts: Sequence[Part], progress: Progress | None = None) -> list[Verified]:
     """Verify parts as one long run of commits, so that many short streams use all cores, too."""
     total = sum(len(part.walked) for part in parts)
     try:
@@ -68,9 +66,7 @@ def memory_id_at(repository: Repository, commit: str) -> str | None:
     return next((memory_id(data) for _, kind, data in repository.read([entry.oid]) if kind == "blob"), None)
 
 
-def _told(
-    entries: Iterator[Entry | Refused], total: int, progress: Progress | None
-) -> Iterator[Entry | Refused]:
+def _told(entries: Iterator[Entry | Refused], total: int, progress: Progress | None) -> Iterator[Entry | Refused]:
     for done, entry in enumerate(entries):
         if progress is not None and done % _EVERY == 0:
             progress("verify", done, total)
@@ -108,9 +104,7 @@ def _link(part: Part, entries: Iterable[Entry | Refused]) -> Verified:
             chain.link(entry.commit, entry.parents, entry.id, entry)
         except HnError as error:
             position = (result.head.sequence if result.head else 0) + 1
-            result.error = HnError(
-                error.code, f"{error.message} (commit {entry.commit[:12]}, position {position})"
-            )
+            result.error = HnError(error.code, f"{error.message} (commit {entry.commit[:12]}, position {position})")
             return result
         result.head = chain.head
         if chain.head is not None:
