@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hn_memory.errors import HnError
-from hn_memory.index.ingest import Entry, Refused, verify_walked
-from hn_memory.index.update import Progress
-from hn_memory.protocol.chain import ChainHead, StreamChain
+from hn_memory.protocol.chain import ChainHead, StreamChain, StreamCommit, read_files
 from hn_memory.protocol.identifiers import memory_id
-from hn_memory.repository.base import Repository
-from hn_memory.repository.streams import Walked
+from hn_memory.protocol.memory import verify_memory
+from hn_memory.repository.base import Layout, Repository
+from hn_memory.repository.streams import Walked, read_walked
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+    from hn_memory.index.update import Progress
+
+PARALLEL_FROM: Final = 1024
+"""Commits below which starting workers costs more than it saves."""
+
+_CHUNK: Final = 256
+_MOST_WORKERS: Final = 16
 
 _EVERY = 256
+
+
+class Entry(NamedTuple):
+    """What is needed of one verified memory to link it, and to look after its anchor."""
+
+    commit: str
+    parents: tuple[str, ...]
+    id: str
+    actor: str
+    stream: str
+    sequence: int
+    previous: str | None
+    anchor: str | None
+
+
+class Refused(NamedTuple):
+    """A commit that does not verify, and why."""
+
+    commit: str
+    code: str
+    message: str
 
 
 class Part(NamedTuple):
@@ -53,6 +86,28 @@ def verify_parts(repository: Repository, parts: Sequence[Part], progress: Progre
     except (HnError, ValueError):
         # Something cannot even be read: find out whose it is.
         return [_alone(repository, part) for part in parts]
+
+
+def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[Entry | Refused]:
+    """Entries of walked commits, in their order; spread over all cores when there are many."""
+    workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+    if len(walked) < PARALLEL_FROM or workers < 2:
+        for commit in read_walked(repository, walked):
+            yield _verify_commit(commit)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    chunks = (list(walked[at : at + _CHUNK]) for at in range(0, len(walked), _CHUNK))
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("fork"), initializer=_start_worker, initargs=(repository.layout,)
+    ) as pool:
+        # A bounded window keeps the memory flat: results wait no longer than their turn.
+        pending = [pool.submit(_verify_chunk, chunk) for chunk in islice(chunks, workers * 4)]
+        while pending:
+            entries = pending.pop(0).result()
+            pending += [pool.submit(_verify_chunk, chunk) for chunk in islice(chunks, 1)]
+            yield from entries
 
 
 def memory_id_at(repository: Repository, commit: str) -> str | None:
@@ -109,6 +164,48 @@ def _link(part: Part, entries: Iterable[Entry | Refused]) -> Verified:
         result.head = chain.head
         if chain.head is not None:
             result.links.append(chain.head)
-        if entry.anchor:
+        if entry.anchor is not None:
             result.anchors.append((entry.id, entry.anchor))
     return result
+
+
+def _verify_commit(commit: StreamCommit) -> Entry | Refused:
+    """Everything about one commit that can be judged without its neighbours."""
+    try:
+        memory = verify_memory(*read_files(commit))
+    except HnError as error:
+        return Refused(commit.commit, error.code, error.message)
+    envelope = memory.envelope
+    anchor = None if envelope.record is None else envelope.record.anchor.commit
+    return Entry(
+        commit.commit, commit.parents, memory.id, envelope.actor, envelope.stream, envelope.sequence,
+        envelope.previous, anchor,
+    )  # fmt: skip
+
+
+_worker: Repository | None = None
+
+
+def _start_worker(layout: Layout) -> None:
+    global _worker
+    from multiprocessing import parent_process
+    from threading import Thread
+
+    from hn_memory.repository.open import open_repository
+
+    # Without its parent a worker would wait for work for ever, and keep the parent's locks with it.
+    Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
+    # A fetched pack is full of deltas, which Git takes apart several times faster than libgit2.
+    _worker = open_repository(layout, prefer="git")
+
+
+def _leave_with(parent: BaseProcess | None) -> None:
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def _verify_chunk(chunk: list[Walked]) -> list[Entry | Refused]:
+    if _worker is None:
+        raise RuntimeError("the worker was not started")
+    return [_verify_commit(commit) for commit in read_walked(_worker, chunk)]
