@@ -4,6 +4,7 @@ The public face. Names load on first use, so that importing the package costs no
 
 * `verify_memory(payload, signature)`: the verified memory, from bytes alone.
 * `open_repository(path)`: the service over one repository.
+* `compile_pattern(pattern, ignore_case=False)`: a pattern of `hn memory grep`, judged and ready to search with.
 * `HnError`: every refusal, with `.code`.
 """
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hn_memory.errors import HnError
     from hn_memory.protocol.memory import VerifiedMemory, verify_memory
     from hn_memory.protocol.query import Request
+    from hn_memory.recall.pattern import compile_pattern
     from hn_memory.service.service import Service, open_repository
     from hn_memory.service.write import RecordArguments
 
@@ -27,6 +29,7 @@ __all__ = [
     "Service",
     "VerifiedMemory",
     "__version__",
+    "compile_pattern",
     "open_repository",
     "verify_memory",
 ]
@@ -37,6 +40,7 @@ _HOMES = {
     "Request": "hn_memory.protocol.query",
     "Service": "hn_memory.service.service",
     "VerifiedMemory": "hn_memory.protocol.memory",
+    "compile_pattern": "hn_memory.recall.pattern",
     "open_repository": "hn_memory.service.service",
     "verify_memory": "hn_memory.protocol.memory",
 }

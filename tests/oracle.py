@@ -12,7 +12,8 @@ from typing import Any
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.canonical import encode
-from hn_memory.protocol.projection import Context, Row, judge_lifecycles, project_one
+from hn_memory.protocol.lifecycle import judge_lifecycles
+from hn_memory.protocol.projection import Context, Row, project_one
 from hn_memory.protocol.query import (
     RECALL_CURSOR_DOMAIN,
     RECALL_DIGEST_DOMAIN,

@@ -23,14 +23,13 @@ class _StandIn(ModuleType):
         if name.startswith("__"):
             # The import machinery asks for these (`__path__`, `__file__`); they are no use of the module.
             raise AttributeError(name)
-        return getattr(_real(self), name)
+        return getattr(_real(self.__name__), name)
 
 
-def _real(stand_in: ModuleType) -> Any:
+def _real(name: str) -> Any:
     from importlib import import_module
 
-    name = stand_in.__name__
-    if sys.modules.get(name) is stand_in:
+    if isinstance(sys.modules.get(name), _StandIn):
         del sys.modules[name]
     return import_module(name)
 
@@ -65,14 +64,29 @@ def ngettext(singular: str, plural: str, n: int) -> str:
 
 def quote_from_bytes(data: bytes, safe: str | bytes = "/") -> str:
     """As `urllib.parse.quote_from_bytes`, which this loads."""
-    real = _real(sys.modules["urllib.parse"])
+    real = _real("urllib.parse")
     quoted: str = real.quote_from_bytes(data, safe)
     return quoted
 
 
-_CARRIED = {
+class _LikeRealUUID(type):
+    """Lets the carried class stand for the real one in `isinstance`."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        real: type = _real("uuid").UUID
+        return isinstance(value, real)
+
+
+class UUID(metaclass=_LikeRealUUID):
+    """Stands for `uuid.UUID` where click names it in the base of a class; calling it makes a real one."""
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Any:
+        return _real("uuid").UUID(*arguments, **options)
+
+
+_CARRIED: dict[str, tuple[Any, ...]] = {
     "inspect": (cleandoc, isfunction),
-    "uuid": (),
+    "uuid": (UUID,),
     "gettext": (gettext, ngettext),
     "urllib.parse": (quote_from_bytes,),
 }
@@ -80,9 +94,9 @@ _CARRIED = {
 
 def install() -> None:
     """Defer the modules that are not loaded already. Only the console script does this, never a library import."""
-    for name, functions in _CARRIED.items():
+    for name, carried in _CARRIED.items():
         if name not in sys.modules:
             stand_in = _StandIn(name)
-            for function in functions:
-                setattr(stand_in, function.__name__, function)
+            for one in carried:
+                setattr(stand_in, one.__name__, one)
             sys.modules[name] = stand_in

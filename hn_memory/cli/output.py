@@ -121,3 +121,11 @@ def _is_terminal() -> bool:
         return sys.stdout.isatty()
     except (AttributeError, ValueError):
         return False
+
+
+def watched() -> bool:
+    """Does a person look at stderr?"""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):
+        return False

@@ -1,75 +1,60 @@
-"""One line on stderr that says how far a long command is. Only on a terminal, and gone when it is done."""
+"""A progress bar on a terminal for work that takes long; nothing where nobody watches."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+
+_PATIENCE: Final = 0.3
+"""Seconds of silence before a bar appears: quick work needs none."""
 
 _LABELS: Final = {
     "fetch": "fetching",
-    "verify": "verifying",
+    "verify": "verifying memories",
     "promote": "promoting",
     "push": "publishing",
     "recover": "recovering",
 }
-_PAUSE: Final = 0.05
 
 
-def can_ask(json: bool) -> bool:
-    """Is a person there who could type a password?"""
-    return not json and sys.stdin is not None and sys.stdin.isatty() and _is_terminal()
+class Progress:
+    """Takes progress as `index.update.Progress` gives it and draws it on stderr.
 
+    Use as a context manager, so that the bar is ended when the work is, however it ends.
+    """
 
-@contextmanager
-def progress_line(json: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """What to hand to the service as `progress`; None where nobody watches."""
-    if json or not _is_terminal():
-        yield None
-        return
-    line = _Line()
-    try:
-        yield line.tell
-    finally:
-        line.clear()
-
-
-class _Line:
     def __init__(self) -> None:
-        self._shown = False
-        self._last = ("", 0.0)
+        self._since = time.monotonic()
+        self._bar: ProgressBar[Any] | None = None
+        self._phase = ""
 
-    def tell(self, phase: str, done: int, total: int) -> None:
-        """Show the phase; not oftener than an eye can follow."""
-        now = time.monotonic()
-        if self._last[0] == phase and now - self._last[1] < _PAUSE and done < total:
-            return
-        self._last = (phase, now)
-        label = _LABELS.get(phase, phase)
-        amount = f"{100 * done // total if total else 100:>3} %"
-        if phase == "verify":
-            amount += f" of {total:,} memories"
-        self._write(f"\r{label} {amount}\x1b[K")
-        self._shown = True
+    def __enter__(self) -> Progress:
+        return self
 
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            self._write("\r\x1b[K")
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
 
-    @staticmethod
-    def _write(text: str) -> None:
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            return
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        if self._bar is not None and (self._bar.length != total or self._phase != phase):
+            self._end()
+        if self._bar is None:
+            if time.monotonic() - self._since < _PATIENCE or done >= total:
+                return
+            import click
 
+            self._phase = phase
+            self._bar = click.progressbar(length=total, label=_LABELS.get(phase, phase), file=sys.stderr)
+            self._bar.__enter__()
+        self._bar.update(done - self._bar.pos)
 
-def _is_terminal() -> bool:
-    try:
-        return sys.stderr.isatty()
-    except (AttributeError, ValueError):
-        return False
+    def _end(self) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+        self._bar = None

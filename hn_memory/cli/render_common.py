@@ -52,6 +52,18 @@ def listed(values: Iterable[str]) -> str:
 def record_lines(row: Mapping[str, Any]) -> list[str]:
     """A projected record: our header, then what its author wrote, every line of it behind the gutter."""
     data = row["data"]
+    lines = [*header_lines(row), gutter(data["content"])]
+    for name, items in (data.get("handoff") or {}).items():
+        if items:
+            lines.append(f"  {paint(name, 'heading')} ({len(items)})")
+            # A number of ours before every line: no item can look like two.
+            lines += [gutter(item, f"{number:>3} | ") for number, item in enumerate(items, 1)]
+    return lines
+
+
+def header_lines(row: Mapping[str, Any]) -> list[str]:
+    """What we say of a projected record; of its author's words only topics, paths and the like, cut to one line."""
+    data = row["data"]
     lines = [f"{paint(row['kind'], 'heading')} {paint(row['id'], 'id')}"]
     signed = f" at {author(row['signedTimestamp'])}" if "signedTimestamp" in row else ""
     lines.append(f"  actor {row['actor']}{signed}")
@@ -73,12 +85,6 @@ def record_lines(row: Mapping[str, Any]) -> list[str]:
     ]
     for field, verb in (("successors", "superseded"), ("retractions", "retracted"), ("challengers", "challenged")):
         lines += [paint(f"  {verb} by {memory}", "warning") for memory in row[field]]
-    lines.append(gutter(data["content"]))
-    for name, items in (data.get("handoff") or {}).items():
-        if items:
-            lines.append(f"  {paint(name, 'heading')} ({len(items)})")
-            # A number of ours before every line: no item can look like two.
-            lines += [gutter(item, f"{number:>3} | ") for number, item in enumerate(items, 1)]
     return lines
 
 

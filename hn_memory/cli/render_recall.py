@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hn_memory.cli.render_common import author, counted, dependency_line, paint, record_lines, short
@@ -13,13 +13,17 @@ _CALLOUTS: Final = {
 }
 
 
-def recalled(document: Mapping[str, Any]) -> str:
-    """The page, then one line that says what was considered and withheld, then hints."""
+def recalled(document: Mapping[str, Any], lines_of: Callable[[Mapping[str, Any]], list[str]] = record_lines) -> str:
+    """The page, then one line that says what was considered and withheld, then hints.
+
+    Args:
+        lines_of: how one record is shown.
+    """
     lines: list[str] = []
     if document["memories"]:
         lines += [paint(document["warning"], "warning"), ""]
     for row in document["memories"]:
-        lines += [*record_lines(row), ""]
+        lines += [*lines_of(row), ""]
     lines += [dependency_line(dependency) for dependency in document["missingDependencies"]]
     lines.append(receipt_line(document))
     lines += [_callout_line(callout) for callout in document["receipt"]["callouts"]]

@@ -43,7 +43,13 @@ class Session:
         # A command is over before libgit2 would be loaded.
         service = open_repository(git_dir=self.git_dir, actor=os.environ.get("HN_ACTOR") or None, backend="git")
         try:
-            yield service
+            if output.watched():
+                from hn_memory.cli.progress import Progress
+
+                with Progress() as service.environment.progress:
+                    yield service
+            else:
+                yield service
         finally:
             for line in service.notices:
                 output.notice(line)

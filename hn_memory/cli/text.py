@@ -62,6 +62,7 @@ _STYLES: Final[dict[str, dict[str, bool | str]]] = {
     "warning": {"fg": "yellow", "bold": True},
     "bad": {"fg": "red", "bold": True},
     "quiet": {"dim": True},
+    "match": {"fg": "red", "bold": True},
 }
 
 
@@ -94,7 +95,8 @@ def one_line(text: str, width: int) -> str:
     # Where to cut if the rest turns out not to fit: the last place that leaves a cell for the ellipsis.
     cells, cut = 0, 0
     for unit in _units(line, plain):
-        cells += len(unit) if plain else _cells(unit)
+        # A mark with nothing to stand on is drawn all the same.
+        cells += len(unit) if plain else max(1, _cells(unit))
         if cells > width:
             return "".join(kept[:cut]) + _ELLIPSIS
         kept.append(unit)
@@ -113,7 +115,7 @@ def gutter(text: str, mark: str = "  | ") -> str:
 
 
 def style(text: str, name: str, enabled: bool) -> str:
-    """Our own words in colour: `heading`, `id`, `good`, `warning`, `bad` or `quiet`.
+    """Our own words, or safe text, in colour: `heading`, `id`, `good`, `warning`, `bad`, `quiet` or `match`.
 
     Raises:
         KeyError: there is no such style.

@@ -16,6 +16,7 @@ from hn_memory.protocol.canonical import encode
 from hn_memory.protocol.chain import StreamCommit, read_files
 from hn_memory.protocol.envelope import Envelope
 from hn_memory.protocol.memory import verify_memory
+from hn_memory.protocol.searchable import weigh
 from hn_memory.protocol.unicode import terms
 from hn_memory.repository.streams import Walked, read_walked
 
@@ -30,7 +31,8 @@ PARALLEL_FROM: Final = 2048
 
 
 class Entry(NamedTuple):
-    """A verified memory as the index stores it. `terms` are its query terms, joined by spaces."""
+    """A verified memory as the index stores it. `terms` are its query terms, joined by spaces; `searched` is
+    what searching it with a pattern costs (`protocol.searchable`)."""
 
     commit: str
     parents: tuple[str, ...]
@@ -52,6 +54,7 @@ class Entry(NamedTuple):
     evidence: tuple[str, ...] = ()
     size: int = 0
     terms: str = ""
+    searched: int = 0
 
 
 class Refused(NamedTuple):
@@ -85,6 +88,7 @@ def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: 
         evidence=record.evidence,
         size=len(encode(record.content)),
         terms=" ".join(found),
+        searched=weigh(record),
     )
 
 

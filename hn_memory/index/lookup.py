@@ -7,22 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hn_memory.errors import NotFoundError, UsageError
-from hn_memory.protocol.envelope import decode_envelope
 from hn_memory.protocol.jsonbytes import loads
-from hn_memory.protocol.projection import (
-    LIFECYCLES,
-    Dependency,
-    Diagnostic,
-    Edges,
-    Lifecycles,
-    Relationship,
-    SourceMemory,
-    judge_relationship,
-    lifecycle_dependency,
-)
+from hn_memory.protocol.projection import LIFECYCLES, Dependency, Edges, SourceMemory, lifecycle_dependency
+from hn_memory.protocol.stored import read_stored
 
 if TYPE_CHECKING:
     from hn_memory.protocol.chain import ChainHead
+    from hn_memory.protocol.lifecycle import Diagnostic, Relationship
 
 _LISTS = {"supersede": "successors", "retract": "retractions", "challenge": "challengers"}
 
@@ -91,7 +82,7 @@ def read_memory(db: sqlite3.Connection, n: int) -> SourceMemory:
         "UNION ALL SELECT oid FROM link WHERE n = ?1 AND c <> n)",
         (n,),
     ).fetchone()
-    return SourceMemory("sha256:" + raw.hex(), commit.hex(), decode_envelope(payload))
+    return SourceMemory("sha256:" + raw.hex(), commit.hex(), read_stored(raw, payload))
 
 
 def valid_edges(db: sqlite3.Connection, n: int) -> Edges:
@@ -102,15 +93,20 @@ def valid_edges(db: sqlite3.Connection, n: int) -> Edges:
     return edges
 
 
-def lifecycles_of(db: sqlite3.Connection, memories: Mapping[int, SourceMemory]) -> Lifecycles:
-    """The lifecycles of some records: edges and orphans, without the lists that span the whole set."""
-    edges: dict[str, Edges] = {}
-    orphans: set[str] = set()
-    for n, memory in memories.items():
-        edges[memory.id] = valid_edges(db, n)
-        if lifecycle_of(db, n) == "dependency-missing":
-            orphans.add(memory.id)
-    return Lifecycles(edges, (), (), (), frozenset(orphans))
+class StoredLifecycles:
+    """The lifecycles of some records, as the index has settled them."""
+
+    __slots__ = ("_edges", "_states")
+
+    def __init__(self, db: sqlite3.Connection, memories: Mapping[int, SourceMemory]) -> None:
+        self._edges = {memory.id: valid_edges(db, n) for n, memory in memories.items()}
+        self._states = {memory.id: lifecycle_of(db, n) or "" for n, memory in memories.items()}
+
+    def state(self, memory_id: str) -> str:
+        return self._states[memory_id]
+
+    def edges_of(self, memory_id: str) -> Edges:
+        return self._edges[memory_id]
 
 
 def lifecycle_of(db: sqlite3.Connection, n: int) -> str | None:
@@ -121,6 +117,8 @@ def lifecycle_of(db: sqlite3.Connection, n: int) -> str | None:
 
 def judged_edges(db: sqlite3.Connection, n: int) -> tuple[list[Relationship], list[Diagnostic], list[Dependency]]:
     """Every relationship that a memory makes or that names it, judged: valid ones, diagnostics, missing ones."""
+    from hn_memory.protocol.lifecycle import Diagnostic, Relationship, judge_relationship
+
     (raw,) = db.execute("SELECT id FROM memory WHERE n = ?", (n,)).fetchone()
     relationships: list[Relationship] = []
     diagnostics: list[Diagnostic] = []

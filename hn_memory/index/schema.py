@@ -7,6 +7,8 @@ sources there are (`source`), how many of them hold a commit (`link.live`), and 
 A record's judgments are grouped so that a receipt's exact counts come from few rows: a `voice` is an actor
 speaking in a kind (trust, filters), a `site` is where and how a record is anchored (applicability), and a
 `class` is a voice, a site and a lifecycle with the number of records that share all three.
+
+Of a memory, `size` is what its content takes of recall's budget, `searched` what grep's work limit counts of it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 APPLICATION_ID: Final = 0x686E6D30
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 PATHS_NONE: Final = 0
 PATHS_HOLD: Final = 1
@@ -35,7 +37,8 @@ CREATE TABLE link(
 );
 CREATE INDEX link_again ON link(n) WHERE c <> n;
 CREATE TABLE memory(
-    n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, class INTEGER, life INTEGER, ts TEXT NOT NULL, size INTEGER
+    n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, class INTEGER, life INTEGER, ts TEXT NOT NULL, size INTEGER,
+    searched INTEGER
 );
 CREATE INDEX memory_order ON memory(life, ts DESC, class) WHERE class IS NOT NULL;
 CREATE INDEX memory_size ON memory(size) WHERE size > 8192;

@@ -25,7 +25,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hn_memory.errors import HnError
 from hn_memory.index.schema import APPLICATION_ID, PATHS_UNKNOWN, SCHEMA_VERSION, TABLES
@@ -41,6 +41,11 @@ _REBUILDING: Final = "memory/index.new-"
 _BUSY_SECONDS: Final = 2.0
 _LOCK_SECONDS: Final = 10.0
 _STAMP_BYTES: Final = 512
+
+if TYPE_CHECKING:
+    from hn_memory.index.ingest import Entry
+
+MISSING: Final = "it was missing"
 
 T = TypeVar("T")
 
@@ -157,6 +162,10 @@ class Index:
             self._refresh_memory(self._sources, error.why)
         except sqlite3.Error as error:
             self._recover(self._sources, error)
+        except HnError as error:
+            if error.code != "index-corrupt":
+                raise
+            self._recover(self._sources, sqlite3.DatabaseError(error.message))
         return self._ask(ask)
 
     def _ask(self, ask: Callable[[sqlite3.Connection], T]) -> T:
@@ -198,16 +207,27 @@ class Index:
         if verdict != "ok":
             raise UnusableIndexError("it was corrupt", rebuild=True)
 
-    def update(self, change: Callable[[Updater], None]) -> None:
-        """Apply one change of ours to the file, where there is one; an index that cannot be written is left
-        behind the refs, and catches up when it can."""
+    def absorb(self, source: Source, entries: Sequence[Entry]) -> None:
+        """Take in memories that this process has just signed and appended to a source.
+
+        The first memory of a repository makes the file. An index that is missing otherwise, or that cannot be
+        written, stays behind the refs and is brought up by the next reader.
+        """
         try:
             if self._connection is None or not self.on_disk or not self._is_current():
-                self._open_file()
+                try:
+                    self._open_file()
+                except UnusableIndexError as error:
+                    sources, _ = list_sources(self._repository)
+                    if error.why != MISSING or len(sources) > 1 or entries[0].sequence > 1:
+                        raise
+                    with self._locked():
+                        self._build(sources)
+                    return
             with self._locked(), self._transaction():
-                change(Updater(self.db, self._repository))
+                Updater(self.db, self._repository).append(source, entries)
         except (UnusableIndexError, sqlite3.Error, OSError, HnError):
-            self.close()
+            self._disconnect()
 
     def _refresh_file(self, sources: Sequence[Source]) -> None:
         try:
@@ -330,7 +350,7 @@ class Index:
         try:
             status = path.lstat()
         except FileNotFoundError:
-            raise UnusableIndexError("it was missing", rebuild=True) from None
+            raise UnusableIndexError(MISSING, rebuild=True) from None
         if (status.st_mode & 0o170000) != 0o100000:
             raise UnusableIndexError("something else than a file was in its place", rebuild=True)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
@@ -377,8 +397,9 @@ class Index:
     def _write_stamp(self, stamp: bytes) -> None:
         handle = self._files.open(LOCK)
         try:
-            os.ftruncate(handle, 0)
+            # Written over, not anew: on a full disk the old note stands, and fits what stands beside it.
             os.pwrite(handle, stamp, 0)
+            os.ftruncate(handle, len(stamp))
         finally:
             os.close(handle)
 

@@ -90,11 +90,16 @@ class Updater:
         self._resolve_unknown_paths()
         self._sweep()
 
-    def append(self, source: Source, entry: Entry) -> None:
-        """Take in one memory that this process signed itself, on top of the tip that the index knows."""
-        row = self._db.execute("SELECT tip FROM source WHERE ref = ?", (source.name.ref,)).fetchone()
-        tip = None if row is None else row[0]
-        self._store_source(source, self._insert([entry], tip))
+    def append(self, source: Source, entries: Sequence[Entry]) -> None:
+        """Take in memories that this process signed itself, where the index knows the stream up to them.
+
+        Elsewhere nothing happens: the next reader verifies what is between.
+        """
+        row = self._db.execute("SELECT head, tip FROM source WHERE ref = ?", (source.name.ref,)).fetchone()
+        head, tip = (None, None) if row is None else row
+        if entries[0].parents != (() if head is None else (head,)) or (head is not None and tip is None):
+            return
+        self._store_source(source, self._insert(entries, tip))
         self._settle()
         self._sweep()
 
@@ -255,16 +260,16 @@ class Updater:
                 self._targets.add(target)
                 self._touched.add(n)
             if entry.kind is None:
-                memories.append((n, raw, None, None, entry.timestamp, 0))
+                memories.append((n, raw, None, None, entry.timestamp, 0, 0))
                 continue
             klass = self._class(self._voice(actor, entry.kind), self._site(entry), 0)
             self._count(klass, 1)
-            memories.append((n, raw, klass, 0, entry.timestamp, entry.size))
+            memories.append((n, raw, klass, 0, entry.timestamp, entry.size, entry.searched))
             terms.append((n, entry.terms))
             tagged += [(self._id("topic", "t", ("name",), (topic,)), n) for topic in entry.topics]
             bound += [(self._id("path", "p", ("name",), (path,)), n) for path, _ in entry.paths]
             cites += [(self._id("evidence", "e", ("item",), (item,)), n) for item in entry.evidence]
-        db.executemany("INSERT INTO memory(n, id, class, life, ts, size) VALUES(?,?,?,?,?,?)", memories)
+        db.executemany("INSERT INTO memory(n, id, class, life, ts, size, searched) VALUES(?,?,?,?,?,?,?)", memories)
         db.executemany("INSERT INTO link(c, oid, n, parent, s, sequence, live) VALUES(?,?,?,?,?,?,?)", links)
         db.executemany("INSERT INTO payload(n, data) VALUES(?,?)", payloads)
         db.executemany("INSERT INTO terms(rowid, text) VALUES(?,?)", terms)

@@ -16,17 +16,13 @@ and are not looked at. The machine does no input or output: it is handed what a 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
+from hn_memory.protocol.identifiers import FILE_MODE, MEMORY_FILE, SIGNATURE_FILE
 from hn_memory.protocol.memory import VerifiedMemory, verify_memory
 from hn_memory.protocol.signing import decode_signature
-
-MEMORY_FILE: Final = "memory.json"
-SIGNATURE_FILE: Final = "signature"
-FILE_MODE: Final = "100644"
-FILE_LIMITS: Final = {MEMORY_FILE: limits.MEMORY_JSON_BYTES, SIGNATURE_FILE: limits.SIGNATURE_BYTES}
 
 
 class StreamEntry(NamedTuple):
@@ -119,19 +115,19 @@ def read_files(commit: StreamCommit) -> tuple[bytes, bytes]:
     """Rules 1 and 2: the payload and the raw signature of a commit."""
     found: dict[str, bytes] = {}
     for entry in commit.entries:
-        if entry.name not in FILE_LIMITS:
+        if entry.name not in limits.FILE_BYTES:
             raise HnError("tree-malformed", f"the tree holds another entry beside {MEMORY_FILE} and {SIGNATURE_FILE}")
         if entry.mode != FILE_MODE:
             raise HnError("tree-malformed", f"{entry.name} has mode {entry.mode}, not {FILE_MODE}")
-        limit = FILE_LIMITS[entry.name]
+        limit = limits.FILE_BYTES[entry.name]
         if entry.size is not None and entry.size > limit:
             raise HnError("file-too-large", f"{entry.name} has {entry.size} bytes, at most {limit} are allowed")
         if entry.data is None:
             raise HnError("object-missing", f"the blob of {entry.name} is not in the object store")
         found[entry.name] = entry.data
-    for name in FILE_LIMITS:
+    for name in limits.FILE_BYTES:
         if name not in found:
             raise HnError("tree-malformed", f"the tree has no {name}")
-    if len(commit.entries) != len(FILE_LIMITS):
+    if len(commit.entries) != len(limits.FILE_BYTES):
         raise HnError("tree-malformed", "the tree names a file twice")
     return found[MEMORY_FILE], decode_signature(found[SIGNATURE_FILE])

@@ -5,14 +5,12 @@ No configuration of Git, user or machine has a say in these bytes.
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final
 
-from hn_memory.protocol.chain import MEMORY_FILE, SIGNATURE_FILE
 from hn_memory.protocol.envelope import Envelope
-
-ObjectKind = Literal["blob", "tree", "commit", "tag"]
+from hn_memory.protocol.gitobject import ObjectKind, object_id
+from hn_memory.protocol.identifiers import MEMORY_FILE, SIGNATURE_FILE
 
 REFLOG_MESSAGE: Final = "hn: append memory"
 
@@ -43,13 +41,6 @@ def epoch_seconds(timestamp: str) -> int:
         offset = sign * (int(timestamp[-5:-3]) * 3600 + int(timestamp[-2:]) * 60)
     delta = local - datetime(1970, 1, 1, tzinfo=UTC)
     return delta.days * 86400 + delta.seconds - offset - shift
-
-
-def object_id(kind: ObjectKind, data: bytes, object_format: str) -> str:
-    """The ID Git gives an object: the hash of its header and its bytes, by `sha1` or `sha256`."""
-    digest = hashlib.new(object_format, b"%s %d\0" % (kind.encode("ascii"), len(data)), usedforsecurity=False)
-    digest.update(data)
-    return digest.hexdigest()
 
 
 def memory_objects(

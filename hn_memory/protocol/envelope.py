@@ -54,6 +54,10 @@ class Envelope(NamedTuple):
     evidence: tuple[str, ...] = ()
     protocol: str = PROTOCOL
 
+    def document(self, *, with_record: bool = True) -> dict[str, Any]:
+        """The JSON value in canonical field order; `show` leaves the record out."""
+        return envelope_document(self, with_record=with_record)
+
 
 def envelope_document(envelope: Envelope, *, with_record: bool = True) -> dict[str, Any]:
     """The JSON value in canonical field order; `show` leaves the record out."""

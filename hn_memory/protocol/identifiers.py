@@ -17,12 +17,20 @@ SUBJECT_TYPES: Final = ("issue", "proposal", "event", "policy", "pipeline", "run
 KINDS: Final = ("assumption", "attempt", "decision", "handoff", "observation", "verification")
 OPERATIONS: Final = ("record", "supersede", "retract", "challenge")
 
+ABSENT: Final = "absent"
+"""What a path anchor says of a path that is not there (section 3)."""
+
+MEMORY_FILE: Final = "memory.json"
+SIGNATURE_FILE: Final = "signature"
+FILE_MODE: Final = "100644"
+"""What the tree of a memory commit holds (section 2)."""
+
 LOCAL_PREFIX: Final = "refs/hn/memory/"
 REMOTES_PREFIX: Final = "refs/hn/remotes/"
 
 # Without regular expressions: compiling them would take longer than a short command has.
 _HEX: Final = "0123456789abcdef"
-_TOKEN: Final = "abcdefghijklmnopqrstuvwxyz0123456789-"
+_NAME_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _REMOTE: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 
 
@@ -59,7 +67,12 @@ def is_subject(text: str) -> bool:
 
 def is_token(text: str, max_bytes: int) -> bool:
     """A reason or outcome token within its size."""
-    return 0 < len(text) <= max_bytes and not text.strip(_TOKEN) and not text.startswith("-") and not text.endswith("-")
+    return (
+        0 < len(text) <= max_bytes
+        and not text.strip(_NAME_CHARACTERS)
+        and not text.startswith("-")
+        and not text.endswith("-")
+    )
 
 
 def is_remote_name(text: str) -> bool:

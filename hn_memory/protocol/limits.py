@@ -6,6 +6,7 @@ from typing import Final
 
 MEMORY_JSON_BYTES: Final = 524_288
 SIGNATURE_BYTES: Final = 128
+FILE_BYTES: Final = {"memory.json": MEMORY_JSON_BYTES, "signature": SIGNATURE_BYTES}
 ACTOR_NAME_BYTES: Final = 256
 CONTENT_BYTES: Final = 65_536
 TOPICS: Final = 32

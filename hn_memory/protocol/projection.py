@@ -11,13 +11,92 @@ import hashlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from hn_memory.protocol.envelope import Envelope
 from hn_memory.protocol.policy import Policy
-from hn_memory.protocol.record import Anchor, Record, anchor_document, record_document
 
 LIFECYCLES: Final = ("active", "superseded", "retracted", "branching", "dependency-missing")
 APPLICABILITIES: Final = ("applicable", "inapplicable", "anchor-missing", "anchor-invalid")
 EVIDENCE_STATES: Final = ("resolved", "missing", "invalid")
+
+
+class PathLike(Protocol):
+    """A path and the blob it is bound to."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def blob(self) -> str: ...
+
+
+class AnchorLike(Protocol):
+    """What projection needs of an anchor."""
+
+    @property
+    def commit(self) -> str: ...
+    @property
+    def paths(self) -> Sequence[PathLike]: ...
+    @property
+    def subject(self) -> str | None: ...
+    def document(self) -> dict[str, Any]:
+        """The JSON value in canonical field order."""
+
+
+class ApplicabilityLike(Protocol):
+    """What projection needs of an applicability."""
+
+    @property
+    def mode(self) -> str: ...
+
+
+class RecordLike(Protocol):
+    """What projection needs of a record: a `record.Record`, or a view of a verified payload."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def content(self) -> str: ...
+    @property
+    def anchor(self) -> AnchorLike: ...
+    @property
+    def applicability(self) -> ApplicabilityLike: ...
+    @property
+    def evidence(self) -> Sequence[str]: ...
+    def document(self, *, sort_evidence: bool = False) -> dict[str, Any]:
+        """The JSON value in canonical field order."""
+
+
+class EnvelopeLike(Protocol):
+    """What projection needs of an envelope: an `envelope.Envelope`, or a view of a verified payload."""
+
+    @property
+    def operation(self) -> str: ...
+    @property
+    def actor(self) -> str: ...
+    @property
+    def actor_name(self) -> str: ...
+    @property
+    def stream(self) -> str: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def timestamp(self) -> str: ...
+    @property
+    def record(self) -> RecordLike | None: ...
+    @property
+    def target(self) -> str | None: ...
+    @property
+    def reason(self) -> str | None: ...
+    def document(self, *, with_record: bool = True) -> dict[str, Any]:
+        """The JSON value in canonical field order; `show` leaves the record out."""
+
+
+class LifecycleLike(Protocol):
+    """The lifecycles of the records that a projection looks at."""
+
+    def state(self, memory_id: str) -> str:
+        """The lifecycle of a record."""
+
+    def edges_of(self, memory_id: str) -> Edges:
+        """The relationships that count for a record."""
 
 
 class World(Protocol):
@@ -26,7 +105,7 @@ class World(Protocol):
     Answers describe the store as it is now and never cause a fetch.
     """
 
-    def anchor_state(self, anchor: Anchor) -> str | None:
+    def anchor_state(self, anchor: AnchorLike) -> str | None:
         """None when the anchor's commit exists, is a commit, and every path pair holds there; else
         `anchor-missing` or `anchor-invalid`."""
 
@@ -48,7 +127,7 @@ class SourceMemory(NamedTuple):
 
     id: str
     commit: str
-    envelope: Envelope
+    envelope: EnvelopeLike
 
 
 class Dependency(NamedTuple):
@@ -75,46 +154,6 @@ class Dependency(NamedTuple):
         return (self.missing_id, self.kind, self.operation or "", self.owner_id, self.stream, self.reason)
 
 
-class Relationship(NamedTuple):
-    """A supersede, retract or challenge whose target is a record it may speak about."""
-
-    memory_id: str
-    stream: str
-    actor: str
-    operation: str
-    target_id: str
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "memoryId": self.memory_id,
-            "stream": self.stream,
-            "actor": self.actor,
-            "operation": self.operation,
-            "targetId": self.target_id,
-        }
-
-    def order(self) -> tuple[str, str, str]:
-        """The sort key of section 7."""
-        return (self.target_id, self.operation, self.memory_id)
-
-
-class Diagnostic(NamedTuple):
-    """A relationship that counts for nothing, and why: `self-target`, `wrong-target-kind`, `actor-mismatch`."""
-
-    memory_id: str
-    operation: str
-    target_id: str
-    code: str
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "memoryId": self.memory_id,
-            "operation": self.operation,
-            "targetId": self.target_id,
-            "code": self.code,
-        }
-
-
 class Edges:
     """The relationships that name one record, by what they do. Lists are sorted memory IDs."""
 
@@ -126,26 +165,6 @@ class Edges:
         self.challengers: list[str] = []
 
 
-class Lifecycles(NamedTuple):
-    """All relationships of a verified set, judged; independent of any query."""
-
-    edges: Mapping[str, Edges]
-    relationships: Sequence[Relationship]
-    diagnostics: Sequence[Diagnostic]
-    dependencies: Sequence[Dependency]
-    orphans: frozenset[str]
-    """Superseding records whose target is unknown."""
-
-    def state(self, memory_id: str) -> str:
-        """The lifecycle of a record: the first rule of section 5 that holds."""
-        edges = self.edges.get(memory_id)
-        return lifecycle_state(
-            memory_id in self.orphans,
-            len(edges.retractions) if edges else 0,
-            len(edges.successors) if edges else 0,
-        )
-
-
 def lifecycle_state(orphan: bool, retractions: int, successors: int) -> str:
     """The first lifecycle of section 5 that holds."""
     if orphan:
@@ -155,71 +174,6 @@ def lifecycle_state(orphan: bool, retractions: int, successors: int) -> str:
     if successors > 1:
         return "branching"
     return "superseded" if successors else "active"
-
-
-def judge_relationship(
-    memory_id: str, operation: str, actor: str, target_id: str, target_is_record: bool | None, target_actor: str | None
-) -> str:
-    """What a supersede, retract or challenge amounts to.
-
-    Args:
-        target_is_record: None when the target is not in the verified set.
-
-    Returns:
-        `valid`, `target-unavailable`, or the code of a diagnostic.
-    """
-    if target_id == memory_id:
-        return "self-target"
-    if target_is_record is None:
-        return "target-unavailable"
-    if not target_is_record:
-        return "wrong-target-kind"
-    if operation != "challenge" and actor != target_actor:
-        return "actor-mismatch"
-    return "valid"
-
-
-def judge_lifecycles(memories: Mapping[str, SourceMemory]) -> Lifecycles:
-    """Judge every relationship of a verified set."""
-    edges: dict[str, Edges] = {}
-    relationships: list[Relationship] = []
-    diagnostics: list[Diagnostic] = []
-    dependencies: list[Dependency] = []
-    orphans: set[str] = set()
-    for memory in memories.values():
-        envelope = memory.envelope
-        if envelope.target is None:
-            continue
-        target = memories.get(envelope.target)
-        verdict = judge_relationship(
-            memory.id,
-            envelope.operation,
-            envelope.actor,
-            envelope.target,
-            None if target is None else target.envelope.record is not None,
-            None if target is None else target.envelope.actor,
-        )
-        if verdict == "target-unavailable":
-            dependencies.append(lifecycle_dependency(memory))
-            if envelope.operation == "supersede":
-                orphans.add(memory.id)
-        elif verdict == "valid":
-            relationships.append(
-                Relationship(memory.id, envelope.stream, envelope.actor, envelope.operation, envelope.target)
-            )
-        else:
-            diagnostics.append(Diagnostic(memory.id, envelope.operation, envelope.target, verdict))
-    relationships.sort(key=Relationship.order)
-    for relationship in relationships:
-        target_edges = edges.setdefault(relationship.target_id, Edges())
-        {
-            "supersede": target_edges.successors,
-            "retract": target_edges.retractions,
-            "challenge": target_edges.challengers,
-        }[relationship.operation].append(relationship.memory_id)
-    diagnostics.sort(key=lambda item: (item.target_id, item.operation, item.memory_id))
-    dependencies.sort(key=Dependency.order)
-    return Lifecycles(edges, relationships, diagnostics, dependencies, frozenset(orphans))
 
 
 def lifecycle_dependency(memory: SourceMemory) -> Dependency:
@@ -249,7 +203,7 @@ class Row(NamedTuple):
     """One projected record."""
 
     memory: SourceMemory
-    record: Record
+    record: RecordLike
     lifecycle: str
     edges: Edges
     applicability: str
@@ -268,7 +222,7 @@ class Row(NamedTuple):
         result |= {
             "kind": self.record.kind,
             "contentDigest": content_digest(self.record.content),
-            "anchor": anchor_document(self.record.anchor),
+            "anchor": self.record.anchor.document(),
             "signature": "valid",
             "lifecycle": self.lifecycle,
             "challengers": list(self.edges.challengers),
@@ -281,7 +235,7 @@ class Row(NamedTuple):
         if not show:
             result["dependencies"] = [dependency.document() for dependency in self.dependencies]
         result["trust"] = self.trust
-        result["data"] = record_document(self.record, sort_evidence=not show)
+        result["data"] = self.record.document(sort_evidence=not show)
         return result
 
 
@@ -299,7 +253,7 @@ def content_digest(content: str) -> str:
 
 def project(
     memories: Mapping[str, SourceMemory],
-    lifecycles: Lifecycles,
+    lifecycles: LifecycleLike,
     context: Context,
     selected: Iterable[str] | None = None,
 ) -> list[Row]:
@@ -310,13 +264,16 @@ def project(
     ]
 
 
-def project_one(memories: Container[str], lifecycles: Lifecycles, context: Context, memory: SourceMemory) -> Row | None:
+def project_one(
+    memories: Container[str], lifecycles: LifecycleLike, context: Context, memory: SourceMemory
+) -> Row | None:
     """The row of one memory; None when it is no record."""
     record = memory.envelope.record
     if record is None:
         return None
     dependencies: list[Dependency] = []
-    if memory.id in lifecycles.orphans:
+    lifecycle = lifecycles.state(memory.id)
+    if lifecycle == "dependency-missing":
         dependencies.append(lifecycle_dependency(memory))
     applicability, missing = judge_applicability(memory, record, context)
     if missing is not None:
@@ -327,8 +284,8 @@ def project_one(memories: Container[str], lifecycles: Lifecycles, context: Conte
     return Row(
         memory=memory,
         record=record,
-        lifecycle=lifecycles.state(memory.id),
-        edges=lifecycles.edges.get(memory.id) or Edges(),
+        lifecycle=lifecycle,
+        edges=lifecycles.edges_of(memory.id),
         applicability=applicability,
         evidence=evidence,
         evidence_details=tuple(details),
@@ -337,7 +294,7 @@ def project_one(memories: Container[str], lifecycles: Lifecycles, context: Conte
     )
 
 
-def judge_applicability(memory: SourceMemory, record: Record, context: Context) -> tuple[str, Dependency | None]:
+def judge_applicability(memory: SourceMemory, record: RecordLike, context: Context) -> tuple[str, Dependency | None]:
     """Applicability of a record, and the dependency that an `anchor-missing` names."""
     anchor = record.anchor
     state, missing = judge_site(

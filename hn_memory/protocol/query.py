@@ -28,6 +28,8 @@ WARNING: Final = (
 )
 RECALL_DIGEST_DOMAIN: Final = "hn-memory-recall-query-v0"
 RECALL_CURSOR_DOMAIN: Final = "hn-memory-recall-cursor-v0"
+GREP_DIGEST_DOMAIN: Final = "hn-memory-grep-query-v0"
+GREP_CURSOR_DOMAIN: Final = "hn-memory-grep-cursor-v0"
 
 _SOURCE_DOMAIN: Final = b"hn-memory-index-source-v0"
 _OPTIONAL_FIELDS: Final = (
@@ -150,7 +152,7 @@ def normalise(request: Request, at_commit: str) -> NormalRequest:
     Raises:
         UsageError `request-invalid`, naming the field.
     """
-    topics = _unique(lower(trim(require_text(topic, "topic"))) for topic in request.topics)
+    topics = _unique(lower(trim(_text(topic, "topic"))) for topic in request.topics)
     if "" in topics:
         _refuse("a topic must not be blank", "topic")
     for actor in request.actors:
@@ -163,7 +165,7 @@ def normalise(request: Request, at_commit: str) -> NormalRequest:
     trust = _unique(request.trust)
     if not trust and not request.include_untrusted:
         trust = ("qualified",)
-    query = require_text(request.query, "query")
+    query = _text(request.query, "query")
     found = _unique(terms(query))
     if query and not found:
         _refuse(
@@ -172,7 +174,7 @@ def normalise(request: Request, at_commit: str) -> NormalRequest:
     return NormalRequest(
         at_commit=at_commit,
         subject=None if request.subject is None else require_subject(request.subject, "subject"),
-        path=None if request.path is None else require_text(request.path, "path"),
+        path=None if request.path is None else _path(request.path),
         topics=topics,
         kinds=_one_of(_unique(request.kinds), KINDS, "kind"),
         actors=_unique(request.actors),
@@ -188,6 +190,14 @@ def normalise(request: Request, at_commit: str) -> NormalRequest:
     )
 
 
+def grep_document(request: NormalRequest, pattern: str, ignore_case: bool) -> dict[str, Any]:
+    """The normal form of a grep as its digest covers it: recall's without a query, the pattern and its flag (section
+    8). Both are always there, since an empty pattern is a pattern, too."""
+    document = request.document()
+    document.pop("query", None)
+    return document | {"pattern": pattern, "ignoreCase": ignore_case}
+
+
 def without_cursor(request: NormalRequest) -> NormalRequest:
     """The same request for the first page."""
     return request._replace(cursor=None)
@@ -195,6 +205,19 @@ def without_cursor(request: NormalRequest) -> NormalRequest:
 
 def _refuse(message: str, field: str, hint: str | None = None) -> None:
     raise UsageError("request-invalid", message, field=field, hint=hint)
+
+
+def _text(text: str, field: str) -> str:
+    try:
+        return require_text(text, field)
+    except HnError as error:
+        raise UsageError(error.code, error.message, field=field) from None
+
+
+def _path(path: str) -> str:
+    if not path:
+        _refuse("path must not be empty", "path")
+    return _text(path, "path")
 
 
 def _unique(items: Iterable[str]) -> tuple[str, ...]:
@@ -254,12 +277,38 @@ def encode_cursor(domain: str, digest: str, last_memory_id: str) -> str:
     return f"{text}.{_cursor_checksum(domain, payload)}"
 
 
+class Cursor(NamedTuple):
+    """A cursor of the right kind: the query that it states, and the memory ID after which its page starts."""
+
+    query_digest: str
+    last_memory_id: str
+
+    def after(self, digest: str) -> str:
+        """The memory ID, in the query named by `digest`.
+
+        Raises:
+            UsageError `cursor-stale`: the cursor belongs to another query, policy or set of sources.
+        """
+        if self.query_digest != digest:
+            raise stale_cursor()
+        return self.last_memory_id
+
+
 def decode_cursor(domain: str, cursor: str, digest: str) -> str:
     """The memory ID after which a page starts.
 
     Raises:
         UsageError `cursor-invalid`: it is no cursor of this kind.
         UsageError `cursor-stale`: it belongs to another query, policy or set of sources.
+    """
+    return read_cursor(domain, cursor).after(digest)
+
+
+def read_cursor(domain: str, cursor: str) -> Cursor:
+    """A cursor, before it is known which query it must belong to.
+
+    Raises:
+        UsageError `cursor-invalid`: it is no cursor of this kind.
     """
 
     def invalid() -> UsageError:
@@ -289,9 +338,7 @@ def decode_cursor(domain: str, cursor: str, digest: str) -> str:
     # Base64 and JSON have several spellings of one value; a cursor has one.
     if encode_cursor(domain, stated, last) != cursor:
         raise invalid()
-    if stated != digest:
-        raise stale_cursor()
-    return last
+    return Cursor(stated, last)
 
 
 def stale_cursor() -> UsageError:

@@ -12,11 +12,10 @@ from typing import Any, Final, NamedTuple, NoReturn
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
 from hn_memory.protocol.canonical import require_text
-from hn_memory.protocol.identifiers import KINDS, is_evidence, is_object_id, is_subject, is_token
+from hn_memory.protocol.identifiers import ABSENT, KINDS, is_evidence, is_object_id, is_subject, is_token
 from hn_memory.protocol.strictjson import Reader
 from hn_memory.protocol.unicode import find_control, is_blank, lower, trim
 
-ABSENT: Final = "absent"
 MODES: Final = ("exact", "descendants", "subject")
 HANDOFF_LISTS: Final = (
     ("completed", "completed"),
@@ -39,6 +38,10 @@ class Anchor(NamedTuple):
     commit: str
     paths: tuple[PathAnchor, ...] = ()
     subject: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """The JSON value; empty parts vanish."""
+        return anchor_document(self)
 
 
 class Applicability(NamedTuple):
@@ -72,6 +75,10 @@ class Record(NamedTuple):
     evidence: tuple[str, ...] = ()
     attempt_outcome: str | None = None
     handoff: Handoff | None = None
+
+    def document(self, *, sort_evidence: bool = False) -> dict[str, Any]:
+        """The JSON value in canonical field order."""
+        return record_document(self, sort_evidence=sort_evidence)
 
 
 # -- shape ------------------------------------------------------------------------------------------------

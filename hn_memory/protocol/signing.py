@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hn_memory.errors import HnError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 KEY_BYTES: Final = 32
 RAW_SIGNATURE_BYTES: Final = 64
@@ -73,13 +73,16 @@ def verify(public_key: bytes, signature: bytes, payload: bytes) -> bool:
 
 def sign(seed: bytes, payload: bytes) -> bytes:
     """The 64 raw signature bytes over `payload`."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    return Ed25519PrivateKey.from_private_bytes(seed).sign(payload)
+    return _private(seed).sign(payload)
 
 
 def public_key_of(seed: bytes) -> bytes:
     """The raw public key that belongs to a 32-byte seed."""
+    return _private(seed).public_key().public_bytes_raw()
+
+
+@lru_cache(maxsize=8)
+def _private(seed: bytes) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+    return Ed25519PrivateKey.from_private_bytes(seed)

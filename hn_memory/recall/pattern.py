@@ -7,15 +7,17 @@ matches is decided by the rules of the protocol (Go's syntax, Unicode 17.0.0) an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final
 
 from hn_memory.errors import UsageError
 from hn_memory.protocol.regexp import judge
 from hn_memory.protocol.regexp.ast import Node
 from hn_memory.protocol.regexp.fault import FIELD
-from hn_memory.protocol.regexp.render import FIRST_KIND, Rendered, render
+from hn_memory.protocol.regexp.render import FIRST_KIND, SEPARATOR, Rendered, render
 
 # RE2's allowance for a program and for the states it keeps while it searches.  8 MiB, its default, admit 698,000
 # of its instructions, and 64 MiB about four million.  The largest program found for a legal pattern, of classes
@@ -29,9 +31,9 @@ MAX_SPANS: Final = 64
 UNSUPPORTED: Final[tuple[str, ...]] = ()
 
 _LATIN1_KINDS: Final = 0x100 - FIRST_KIND
+_SEPARATOR: Final = bytes((SEPARATOR,))
 
 
-@dataclass(frozen=True)
 class Pattern:
     """A pattern that may run, made by `compile_pattern`.
 
@@ -42,15 +44,19 @@ class Pattern:
         estimate: the upper bound of that from before expansion.
     """
 
-    pattern: str
-    ignore_case: bool
-    instructions: int
-    estimate: int
-    _tree: Node = field(repr=False, compare=False)
+    def __init__(self, pattern: str, ignore_case: bool, instructions: int, estimate: int, tree: Node) -> None:
+        self.pattern = pattern
+        self.ignore_case = ignore_case
+        self.instructions = instructions
+        self.estimate = estimate
+        self._tree = tree
+
+    def __repr__(self) -> str:
+        return f"<Pattern {self.pattern!r}{' ignoring case' if self.ignore_case else ''}>"
 
     def search(self, text: str) -> bool:
         """Whether it matches anywhere in `text`."""
-        return self._matcher.find(self._matcher.translate(text), 0) is not None
+        return self._matcher.holds(self._matcher.translate(text))
 
     def spans(self, text: str, *, limit: int = MAX_SPANS) -> list[tuple[int, int]]:
         """Where it matches in `text`: start and end in characters, leftmost first, at most `limit` of them.
@@ -72,6 +78,27 @@ class Pattern:
             last_end = end
         return matcher.in_characters(data, found)
 
+    def prepare(self) -> None:
+        """Load RE2 and compile for it what the first search would compile.
+
+        Raises:
+            UsageError `pattern-unsupported`.
+        """
+        self._matcher.prepare()
+
+    def haystack(self, texts: Sequence[bytes]) -> bytes:
+        """Texts in UTF-8 as one, for `sift`."""
+        return self._matcher.haystack(texts)
+
+    def sift(self, haystacks: Sequence[bytes], texts_of: Callable[[int], Sequence[bytes]]) -> Iterator[int]:
+        """The numbers of the haystacks in whose texts the pattern is found, ascending.
+
+        Args:
+            haystacks: each is what `haystack` makes of its texts, or ASCII that has every one of them somewhere in it.
+            texts_of: the texts, in UTF-8, of the haystack of that number; each is searched alone.
+        """
+        return self._matcher.sift(haystacks, texts_of)
+
     @cached_property
     def _matcher(self) -> _Matcher:
         return _Matcher(render(self._tree))
@@ -91,10 +118,16 @@ class _Matcher:
     """A compiled RE2 program and the translation of texts for it."""
 
     def __init__(self, rendered: Rendered) -> None:
-        import re2  # type: ignore[import-untyped, import-not-found, unused-ignore]
-
         self.alphabet = rendered.alphabet
         self.narrow = self.alphabet.kinds <= _LATIN1_KINDS
+        self.program = self._compile(rendered.pattern)
+        self._rendered = rendered
+        # Room for a letter that no text has.
+        self._can_join = self.alphabet.kinds < _LATIN1_KINDS
+
+    def _compile(self, pattern: str) -> Any:
+        import re2  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1 if self.narrow else re2.Options.Encoding.UTF8
         options.max_mem = MAX_MEMORY
@@ -103,7 +136,7 @@ class _Matcher:
         options.longest_match = False
         options.never_capture = True
         try:
-            self.program: Any = re2.compile(rendered.pattern.encode("ascii"), options)
+            return re2.compile(pattern.encode("ascii"), options)
         except re2.error as error:
             raise UsageError(
                 "pattern-unsupported", f"the matcher cannot compile this pattern: {error}", field=FIELD
@@ -117,6 +150,51 @@ class _Matcher:
         if text.isascii():
             return text.encode("ascii")
         return text.translate(self.alphabet).encode("latin-1" if self.narrow else "utf-8")
+
+    @cached_property
+    def loose(self) -> Any:
+        """A program for joined texts: see `Rendered.loose`."""
+        rendered = self._rendered
+        return self.program if rendered.loose == rendered.pattern else self._compile(rendered.loose)
+
+    def prepare(self) -> None:
+        """Compile all that `sift` needs."""
+        if self._can_join:
+            _ = self.loose
+
+    def haystack(self, texts: Sequence[bytes]) -> bytes:
+        """As `Pattern.haystack`."""
+        return _SEPARATOR.join(map(self.encode, texts)) if self._can_join else b""
+
+    def encode(self, text: bytes) -> bytes:
+        """A text in UTF-8 in the alphabet of the pattern."""
+        return text if text.isascii() else self.translate(text.decode())
+
+    def sift(self, haystacks: Sequence[bytes], texts_of: Callable[[int], Sequence[bytes]]) -> Iterator[int]:
+        """As `Pattern.sift`.
+
+        A call of RE2 from Python takes longer than it searches most texts.  So all of them are joined, a loose
+        pattern that cannot cross from one to the next looks for candidates, and only those are searched alone.
+        """
+        starts = list(accumulate((len(haystack) + 1 for haystack in haystacks), initial=0))[:-1]
+        joined = _SEPARATOR.join(haystacks) if self._can_join else b""
+        place = 0
+        while place < len(starts):
+            if self._can_join:
+                found = self.loose.search(joined, starts[place])
+                if found is None:
+                    return
+                place = bisect_right(starts, found.start()) - 1
+            for text in texts_of(place):
+                if self.holds(self.encode(text)):
+                    yield place
+                    break
+            place += 1
+
+    def holds(self, data: bytes) -> bool:
+        """Whether there is a match anywhere."""
+        # The first match is one, but for what `find` is careful about.
+        return (self.program.search(data) if self.narrow else self.find(data, 0)) is not None
 
     def find(self, data: bytes, at: int) -> tuple[int, int] | None:
         """The leftmost match at or after byte `at`, in bytes; assertions see what stands before `at`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hn_memory.protocol.policy import Policy
-from hn_memory.recall.gates import REASONS
+from hn_memory.recall.gates import NO_MATCH, REASONS
 from hn_memory.recall.select import Callout
 from hn_memory.repository.streams import InvalidSource
 
@@ -25,8 +25,12 @@ _HINTS: Final = {
     "branching": "more than one record replaces each of them; --lifecycle branching shows them",
     "dependency-missing": "the record they replace is not in this clone",
     "filtered": "the filters exclude them",
-    "no-match": "they do not hold every term of the query",
 }
+
+TERMS_MISSING: Final = "they do not hold every term of the query"
+"""Why records are `no-match` in a recall."""
+PATTERN_MISSING: Final = "the pattern is found in none of their fields"
+"""And in a search with a pattern."""
 
 
 def build_receipt(
@@ -43,8 +47,10 @@ def build_receipt(
     invalid: Sequence[InvalidSource],
     index: Mapping[str, Any],
     extra_hints: Sequence[str] = (),
+    no_match: str = TERMS_MISSING,
 ) -> dict[str, Any]:
-    """The receipt's JSON value. `withheld` shows the reasons that withheld something, in gate order."""
+    """The receipt's JSON value. `withheld` shows the reasons that withheld something, in gate order; `no_match` is
+    what to say of those that are `no-match`."""
     counts = {reason: withheld[reason] for reason in REASONS if withheld.get(reason)}
     receipt: dict[str, Any] = {
         "considered": considered,
@@ -59,19 +65,24 @@ def build_receipt(
         "callouts": [
             {"memoryId": item.memory_id, "code": item.code, "successors": list(item.successors)} for item in callouts
         ],
-        "hints": [*_hints(matched, counts, callout_counts, invalid), *extra_hints],
+        "hints": [*_hints(matched, counts, callout_counts, invalid, no_match), *extra_hints],
     }
     return receipt
 
 
 def _hints(
-    matched: int, counts: Mapping[str, int], callouts: Mapping[str, int], invalid: Sequence[InvalidSource]
+    matched: int,
+    counts: Mapping[str, int],
+    callouts: Mapping[str, int],
+    invalid: Sequence[InvalidSource],
+    no_match: str,
 ) -> list[str]:
     hints: list[str] = []
     if not matched:
+        why = {**_HINTS, NO_MATCH: no_match}
         for reason, count in counts.items():
-            if reason in _HINTS:
-                hints.append(f"{count} {_records(count)} {reason}: {_HINTS[reason]}")
+            if reason in why:
+                hints.append(f"{count} {_records(count)} {reason}: {why[reason]}")
         if not counts and not invalid:
             hints.append("no record is here yet; `hn memory record --help` shows how to write one")
     branching = callouts.get("branching", 0)

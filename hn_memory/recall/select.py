@@ -67,6 +67,9 @@ class Selection:
         matched: how many match.
     """
 
+    _NEED: str = "size"
+    """What a match takes of the content budget, in SQL."""
+
     def __init__(
         self, connection: sqlite3.Connection, request: NormalRequest, context: Context, world: RepositoryWorld
     ) -> None:
@@ -280,15 +283,15 @@ class Selection:
     def find(self, memory_id: str) -> Match | None:
         """The match of that ID, or None when it is none (any more)."""
         rows = self._db.execute(
-            f"SELECT n, id, life, ts, size FROM memory WHERE id = ? {self._conditions()}",
+            f"SELECT n, id, life, ts, {self._NEED} FROM memory WHERE id = ? {self._conditions()}",
             (bytes.fromhex(memory_id[7:]),),
         )
         return next(map(_match, rows), None)
 
     def first_larger(self, bound: int) -> Match | None:
-        """The first match in order whose content takes more than `bound` bytes of JSON."""
+        """The first match in order that takes more than `bound` bytes of the content budget."""
         rows = self._db.execute(
-            f"SELECT n, id, life, ts, size FROM memory WHERE size > ? {self._conditions()} "
+            f"SELECT n, id, life, ts, {self._NEED} FROM memory WHERE {self._NEED} > ? {self._conditions()} "
             "ORDER BY life, ts DESC, id LIMIT 1",
             (bound,),
         )
@@ -313,7 +316,7 @@ class Selection:
                 return
             later = "AND ts <= ? AND NOT (ts = ? AND id <= ?)" if after is not None and life == start else ""
             for row in self._db.execute(
-                f"SELECT n, id, life, ts, size FROM {origin} WHERE life = ? AND class IS NOT NULL "
+                f"SELECT n, id, life, ts, {self._NEED} FROM {origin} WHERE life = ? AND class IS NOT NULL "
                 f"AND class IN (SELECT k FROM passing) {narrow} {self._not_lacking()} {later} "
                 "ORDER BY ts DESC, id LIMIT ?",
                 (life, *(beyond if later else ()), limit),
@@ -333,6 +336,18 @@ class Selection:
 
     def callouts(self, limit: int) -> tuple[list[Callout], Counter[str]]:
         """Withheld records whose silence would mislead, sorted by ID, and how many there are of each code."""
+        both = self._called_out()
+        counts = Counter(dict(self._db.execute(f"SELECT code, count(*) FROM ({both}) GROUP BY code").fetchall()))
+        if not counts:
+            return [], counts
+        shown = [
+            Callout("sha256:" + raw.hex(), code, tuple(valid_edges(self._db, n).successors))
+            for n, raw, code in self._db.execute(f"SELECT n, id, code FROM ({both}) ORDER BY id LIMIT ?", (limit,))
+        ]
+        return shown, counts
+
+    def _called_out(self) -> str:
+        """The query for what is called out: row number, ID and code."""
         narrow = f"AND memory.n IN (SELECT n FROM {self._narrow})" if self._narrow else ""
         lacking = "AND memory.n NOT IN (SELECT n FROM lacking)" if self._lacking else ""
         code = f"CASE WHEN life = {LIFE_CODES['branching']} THEN 'branching' ELSE 'successor-retracted' END"
@@ -342,15 +357,7 @@ class Selection:
             f"WHERE life = {LIFE_CODES['branching']} AND class IS NOT NULL AND {tail}"
         )
         lost = f"SELECT memory.n, id, {code} AS code FROM lost CROSS JOIN memory USING(n) WHERE {tail}"
-        both = f"{branching} UNION ALL {lost}"
-        counts = Counter(dict(self._db.execute(f"SELECT code, count(*) FROM ({both}) GROUP BY code").fetchall()))
-        if not counts:
-            return [], counts
-        shown = [
-            Callout("sha256:" + raw.hex(), code, tuple(valid_edges(self._db, n).successors))
-            for n, raw, code in self._db.execute(f"SELECT n, id, code FROM ({both}) ORDER BY id LIMIT ?", (limit,))
-        ]
-        return shown, counts
+        return f"{branching} UNION ALL {lost}"
 
 
 def _all_of(wanted: Sequence[str]) -> str:

@@ -248,7 +248,9 @@ class _Sync:
             replace_gaps(self.files, self.remote.name, {job.offer.stream for job in wanted}, importer.gaps)
         commits = sum(item.commits for item in judged)
         whole = len(wanted) == len(jobs) and all(item.head for item in judged) and len(sizes) <= 4 * commits
+        self._tell("promote", 0)
         copy_objects(self.main, quarantine, walked_heads(judged), whole=whole, arrived=len(sizes))
+        self._tell("promote", 1)
         return judged
 
     def _promotion(self, item: Judged, head: ChainHead) -> list[Move]:
@@ -370,6 +372,10 @@ class _Sync:
 
     def _deadline(self) -> float:
         return time.monotonic() + self.options.timeout
+
+    def _tell(self, phase: str, done: int) -> None:
+        if self.options.progress is not None:
+            self.options.progress(phase, done, 1)
 
     def _percent(self, phase: str) -> PercentProgress | None:
         progress = self.options.progress

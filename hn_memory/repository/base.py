@@ -187,6 +187,14 @@ class Repository(ABC):
             HnError `object-write-failed`: the store refused; names the directory.
         """
 
+    def write_pack(self, count: int, objects: Iterable[tuple[ObjectType, bytes]]) -> None:
+        """Store `count` distinct objects as they come, as one pack where the backend can.
+
+        Raises:
+            HnError `object-write-failed`: as `write_objects`.
+        """
+        self.write_objects(list(objects))
+
 
 def parse_tree(data: bytes, oid_length: int) -> list[TreeEntry]:
     """Entries of a raw tree object in stored order.

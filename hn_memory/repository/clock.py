@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from hn_memory.errors import HnError
+
 Clock = Callable[[], int]
 """Nanoseconds since 1970, UTC."""
 
@@ -15,7 +17,17 @@ def system_clock() -> int:
 
 
 def timestamp(nanoseconds: int) -> str:
-    """An instant in the form of the format: UTC, `Z`, no trailing zeros in the fraction (section 4)."""
+    """An instant in the form of the format: UTC, `Z`, no trailing zeros in the fraction (section 4).
+
+    Raises:
+        HnError `clock-invalid`: `git fsck` refuses commits dated before 1970.
+    """
+    if nanoseconds < 0:
+        raise HnError(
+            "clock-invalid",
+            "this machine's clock stands before 1970, which Git cannot write",
+            hint="Set the clock.",
+        )
     seconds, fraction = divmod(nanoseconds, 1_000_000_000)
     text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
     digits = f"{fraction:09d}".rstrip("0")

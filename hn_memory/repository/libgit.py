@@ -85,6 +85,11 @@ class LibgitRepository(Repository):
     # -- revisions ----------------------------------------------------------------------------------------
 
     def resolve_commit(self, revision: str) -> str:
+        if revision == "HEAD":
+            try:
+                revision = str(self._opened.head.target)
+            except (pygit2.GitError, KeyError, ValueError):
+                return self._git.resolve_commit(revision)
         header = self.info([revision]).get(revision)
         if header is not None and header.type == "commit":
             return revision
@@ -146,6 +151,12 @@ class LibgitRepository(Repository):
             return [str(odb.write(_NUMBERS[kind], data)) for kind, data in objects]
         except (pygit2.GitError, OSError) as error:
             raise store_refused(self.layout.objects, str(error)) from error
+
+    def write_pack(self, count: int, objects: Iterable[tuple[ObjectType, bytes]]) -> None:
+        if count > _LOOSE_LIMIT:
+            self._git.write_pack(count, objects)
+        else:
+            self.write_objects(list(objects))
 
     # -- inside -------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, NoReturn
@@ -259,6 +260,18 @@ def decode_journal(data: bytes) -> Journal | None:
 
 def identify(pid: int) -> Process:
     """The process of that number as it is now."""
+    if pid == os.getpid():
+        return _identify_self(pid)
+    return _identify(pid)
+
+
+@lru_cache(maxsize=1)
+def _identify_self(pid: int) -> Process:
+    # The number is the key, since a fork inherits the cache.
+    return _identify(pid)
+
+
+def _identify(pid: int) -> Process:
     fields = _stat_fields(pid)
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()

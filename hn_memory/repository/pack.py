@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hn_memory.repository.base import ObjectFormat, ObjectType
@@ -19,13 +19,21 @@ _NUMBERS: Final[dict[ObjectType, int]] = {"commit": 1, "tree": 2, "blob": 3, "ta
 
 def pack(objects: Sequence[tuple[ObjectType, bytes]], object_format: ObjectFormat) -> bytes:
     """A complete pack of these objects, each stored whole, with the trailer of the object format."""
-    parts = [struct.pack(">4sII", b"PACK", 2, len(objects))]
+    return b"".join(pack_parts(len(objects), objects, object_format))
+
+
+def pack_parts(count: int, objects: Iterable[tuple[ObjectType, bytes]], object_format: ObjectFormat) -> Iterator[bytes]:
+    """The pack of `count` objects in pieces, as the objects come; none may come twice."""
+    digest = hashlib.new(object_format, usedforsecurity=False)
+    head = struct.pack(">4sII", b"PACK", 2, count)
+    digest.update(head)
+    yield head
     for kind, data in objects:
-        parts.append(_header(_NUMBERS[kind], len(data)))
-        # Level 1: Git stores the objects anew at its own level, so ours only has to be quick.
-        parts.append(zlib.compress(data, 1))
-    body = b"".join(parts)
-    return body + hashlib.new(object_format, body, usedforsecurity=False).digest()
+        # Level 1: Git stores loose objects anew at its own level, so ours only has to be quick.
+        part = _header(_NUMBERS[kind], len(data)) + zlib.compress(data, 1)
+        digest.update(part)
+        yield part
+    yield digest.digest()
 
 
 def _header(number: int, size: int) -> bytes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hn_memory.errors import HnError, NotFoundError
-from hn_memory.protocol.commit import object_id
+from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository import reading
 from hn_memory.repository.base import (
     Layout,
@@ -23,11 +24,11 @@ from hn_memory.repository.base import (
 )
 from hn_memory.repository.catfile import CatFile
 from hn_memory.repository.discover import GIT, git_environment, lazy_fetch_forbidden
-from hn_memory.repository.pack import pack
 from hn_memory.repository.paths import display, without_homes
-from hn_memory.repository.refwriter import move_refs
-from hn_memory.repository.scratch import Scratch
-from hn_memory.repository.spawn import Child, Completed, run, stream
+from hn_memory.repository.spawn import Child, Completed, collect, run, stream
+
+if TYPE_CHECKING:
+    from hn_memory.repository.scratch import Scratch
 
 # Up to this many objects stay loose; more become one pack, as `git fetch` would decide in the same order.
 _LOOSE_LIMIT = 1000
@@ -36,6 +37,12 @@ _LOOSE_LIMIT = 1000
 _SHORT_WALK = 64
 
 _READ_BATCH = 256
+
+# Bytes of a pack that wait before they are offered to Git.
+_SEND_FROM = 1 << 17
+
+# Characters of a revision that a refusal repeats.
+_SHOWN = 200
 
 
 class ProcessRepository(Repository):
@@ -101,6 +108,8 @@ class ProcessRepository(Repository):
         return Ref(name, done.stdout.decode("ascii").strip()) if done.status == 0 else None
 
     def update_refs(self, updates: Sequence[RefUpdate], message: str, pass_fds: Sequence[int] = ()) -> None:
+        from hn_memory.repository.refwriter import move_refs
+
         move_refs(self, self._command, self._env, updates, message, pass_fds)
 
     # -- revisions ----------------------------------------------------------------------------------------
@@ -182,6 +191,8 @@ class ProcessRepository(Repository):
     def write_objects(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
         if not objects:
             return []
+        from hn_memory.repository.pack import pack
+
         # Git refuses a pack that holds an object twice.
         once = list(dict.fromkeys(objects))
         data = pack(once, self.layout.object_format)
@@ -190,6 +201,26 @@ class ProcessRepository(Repository):
         if done.status:
             raise store_refused(self.layout.objects, done.reason)
         return [object_id(kind, content, self.layout.object_format) for kind, content in objects]
+
+    def write_pack(self, count: int, objects: Iterable[tuple[ObjectType, bytes]]) -> None:
+        from hn_memory.repository.pack import pack_parts
+
+        if count <= _LOOSE_LIMIT:
+            self.write_objects(list(objects))
+            return
+        # Git indexes the first objects while the last ones are still being made.
+        child = Child([*self._command, "index-pack", "--stdin"], self._env)
+        outgoing = bytearray()
+        try:
+            for part in pack_parts(count, objects, self.layout.object_format):
+                outgoing += part
+                if len(outgoing) >= _SEND_FROM and not child.send(outgoing):
+                    break
+            done = collect(child, bytes(outgoing))
+        finally:
+            child.stop()
+        if done.status:
+            raise store_refused(self.layout.objects, done.reason)
 
     # -- children -----------------------------------------------------------------------------------------
 
@@ -239,6 +270,8 @@ class ProcessRepository(Repository):
         if not self.layout.promisor:
             return self._command, self._env
         if self._scratch is None:
+            from hn_memory.repository.scratch import Scratch
+
             self._scratch = Scratch(self.layout)
         return self._scratch.command, self._env | self._scratch.environment
 
@@ -288,5 +321,6 @@ def store_refused(directory: Path, why: str) -> HnError:
 
 
 def _unknown(revision: str) -> NotFoundError:
-    shown = revision.encode("unicode_escape").decode("ascii") if not revision.isprintable() else revision
+    cut = revision if len(revision) <= _SHOWN else f"{revision[:_SHOWN]}..."
+    shown = cut if cut.isprintable() else cut.encode("unicode_escape").decode("ascii")
     return NotFoundError("revision-unknown", f"no single commit here has the name {shown}")

@@ -7,7 +7,6 @@ so it is written once, here, over a function that reads.
 from __future__ import annotations
 
 import os
-import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from hn_memory.repository.base import ObjectType, TreeEntry
 
 Read = Callable[[Sequence[str]], Iterator[tuple[str, ObjectType, bytes]]]
 
-_HEX = frozenset(string.hexdigits.lower())
+_HEX = frozenset("0123456789abcdefABCDEF".lower())
 _BATCH = 512
 
 
@@ -212,17 +211,18 @@ def batches(oids: Iterable[str], length: int, size: int) -> Iterator[list[str]]:
 
 def store_stamp(objects: Path) -> tuple[object, ...]:
     """Something that changes whenever packs come or go in an object store or a store it borrows from."""
-    stamps: list[object] = [_stat(objects / "pack"), alternates := _stat(objects / "info" / "alternates")]
+    stamps: list[object] = [_stat(f"{objects}/pack"), alternates := _stat(f"{objects}/info/alternates")]
     if alternates is not None:
         for line in os.fsdecode((objects / "info" / "alternates").read_bytes()).splitlines():
             if line and not line.startswith("#"):
-                stamps.append(_stat(objects / line / "pack"))
+                stamps.append(_stat(str(objects / line / "pack")))
     return tuple(stamps)
 
 
-def _stat(path: Path) -> tuple[int, int] | None:
+def _stat(path: str) -> tuple[int, int] | None:
+    # Asked before every answer, so without the cost of path objects.
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hn_memory.errors import HnError
-from hn_memory.protocol.chain import FILE_LIMITS, FILE_MODE, StreamCommit, StreamEntry
-from hn_memory.protocol.identifiers import LOCAL_PREFIX, REMOTES_PREFIX, SourceName, parse_source_ref
+from hn_memory.protocol import limits
+from hn_memory.protocol.identifiers import FILE_MODE, LOCAL_PREFIX, REMOTES_PREFIX, SourceName, parse_source_ref
 from hn_memory.repository.base import ObjectInfo, Repository, TreeEntry, parse_tree
+
+if TYPE_CHECKING:
+    from hn_memory.protocol.chain import StreamCommit, StreamEntry
 
 _BATCH = 512
 
@@ -96,20 +99,20 @@ def read_stream(repository: Repository, tip: str) -> Iterator[StreamCommit]:
 
 
 def _read_batch(repository: Repository, batch: list[Walked]) -> Iterator[StreamCommit]:
+    from hn_memory.protocol.chain import StreamCommit
+
     trees: dict[str, list[TreeEntry]] = {}
     for oid, kind, data in repository.read(dict.fromkeys(tree for _, tree, _ in batch)):
         if kind == "tree":
             trees[oid] = parse_tree(data, repository.oid_length)
-    limits = {
-        entry.oid: FILE_LIMITS[entry.name.decode()]
+    sizes = {
+        entry.oid: limits.FILE_BYTES[entry.name.decode()]
         for entries in trees.values()
         for entry in entries
-        if entry.mode == FILE_MODE and entry.name.decode(errors="replace") in FILE_LIMITS
+        if entry.mode == FILE_MODE and entry.name.decode(errors="replace") in limits.FILE_BYTES
     }
-    infos = repository.info(limits)
-    wanted = [
-        oid for oid in limits if oid not in infos or (infos[oid].type == "blob" and infos[oid].size <= limits[oid])
-    ]
+    infos = repository.info(sizes)
+    wanted = [oid for oid in sizes if oid not in infos or (infos[oid].type == "blob" and infos[oid].size <= sizes[oid])]
     # An absent object is asked for all the same: in a partial clone Git may fetch it.
     blobs = {oid: data for oid, kind, data in repository.read(wanted) if kind == "blob"}
     for commit, tree, parents in batch:
@@ -119,6 +122,8 @@ def _read_batch(repository: Repository, batch: list[Walked]) -> Iterator[StreamC
 
 
 def _entry(entry: TreeEntry, infos: Mapping[str, ObjectInfo], blobs: dict[str, bytes]) -> StreamEntry:
+    from hn_memory.protocol.chain import StreamEntry
+
     data = blobs.get(entry.oid)
     info = infos.get(entry.oid)
     size = len(data) if data is not None else (info.size if info is not None else None)

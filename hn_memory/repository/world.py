@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hn_memory.errors import HnError, NotFoundError
-from hn_memory.protocol.chain import FILE_MODE, SIGNATURE_FILE
-from hn_memory.protocol.events import EVENT_FILE, verify_event
-from hn_memory.protocol.identifiers import REMOTES_PREFIX, is_actor_id
-from hn_memory.protocol.record import ABSENT, Anchor
-from hn_memory.repository.base import ObjectInfo, Repository, parse_tree
+from hn_memory.errors import NotFoundError
+from hn_memory.protocol.identifiers import ABSENT
+from hn_memory.protocol.projection import AnchorLike
+from hn_memory.repository.base import ObjectInfo, Repository
 
 _FILE_MODES = frozenset({"100644", "100755", "120000"})
-_EVENTS_PREFIX = "refs/hn/actors/"
 
 
 class RepositoryWorld:
@@ -26,11 +23,11 @@ class RepositoryWorld:
         self._repository = repository
         self._commit = commit
         self._infos: dict[str, ObjectInfo | None] = {}
-        self._anchors: dict[Anchor, str | None] = {}
+        self._anchors: dict[tuple[str, tuple[tuple[str, str], ...]], str | None] = {}
         self._ancestry: dict[str, bool | str] = {}
         self._events: frozenset[str] | None = None
 
-    def prepare(self, anchors: Iterable[Anchor], descendants: Iterable[str], objects: Iterable[str]) -> None:
+    def prepare(self, anchors: Iterable[AnchorLike], descendants: Iterable[str], objects: Iterable[str]) -> None:
         """Ask in bulk what a projection is about to ask one by one.
 
         Args:
@@ -56,10 +53,11 @@ class RepositoryWorld:
     def object_exists(self, oid: str) -> bool:
         return self._info(oid) is not None
 
-    def anchor_state(self, anchor: Anchor) -> str | None:
-        if anchor not in self._anchors:
-            self._anchors[anchor] = self._judge_anchor(anchor)
-        return self._anchors[anchor]
+    def anchor_state(self, anchor: AnchorLike) -> str | None:
+        key = (anchor.commit, tuple((pair.path, pair.blob) for pair in anchor.paths))
+        if key not in self._anchors:
+            self._anchors[key] = self._judge_anchor(*key)
+        return self._anchors[key]
 
     def commit_state(self, oid: str) -> str | None:
         """None when the object is a commit that is here; else what an anchor on it amounts to."""
@@ -75,6 +73,8 @@ class RepositoryWorld:
 
     def event_accepted(self, event_id: str) -> bool:
         if self._events is None:
+            from hn_memory.repository.events import accepted_events
+
             self._events = accepted_events(self._repository)
         return event_id in self._events
 
@@ -92,74 +92,19 @@ class RepositoryWorld:
         info = self._info(oid)
         return info is not None and info.type == "commit"
 
-    def _judge_anchor(self, anchor: Anchor) -> str | None:
-        state = self.commit_state(anchor.commit)
-        if state is not None or not anchor.paths:
+    def _judge_anchor(self, commit: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
+        state = self.commit_state(commit)
+        if state is not None or not pairs:
             return state
         try:
-            entries = self._repository.entries(anchor.commit, [pair.path for pair in anchor.paths])
+            entries = self._repository.entries(commit, [path for path, _ in pairs])
         except NotFoundError:
             return "anchor-missing"
-        for pair in anchor.paths:
-            entry = entries[pair.path]
-            if pair.blob == ABSENT:
+        for path, blob in pairs:
+            entry = entries[path]
+            if blob == ABSENT:
                 if entry is not None:
                     return "anchor-invalid"
-            elif entry is None or entry.mode not in _FILE_MODES or entry.oid != pair.blob:
+            elif entry is None or entry.mode not in _FILE_MODES or entry.oid != blob:
                 return "anchor-invalid"
         return None
-
-
-def accepted_events(repository: Repository) -> frozenset[str]:
-    """The IDs of all verified events (section 5): every commit in the history of every actor ref."""
-    found: set[str] = set()
-    for ref in repository.refs(_EVENTS_PREFIX, REMOTES_PREFIX):
-        parts = ref.name.split("/")
-        local = ref.name.startswith(_EVENTS_PREFIX) and len(parts) == 4
-        accepted = ref.name.startswith(REMOTES_PREFIX) and len(parts) == 6 and parts[4] == "actors"
-        if ref.target is not None and (local or accepted) and is_actor_id(parts[-1]):
-            found |= _events_of(repository, ref.target, parts[-1])
-    return frozenset(found)
-
-
-def _events_of(repository: Repository, tip: str, actor: str) -> set[str]:
-    pending, seen, found = [tip], {tip}, set()
-    trees: list[str] = []
-    while pending:
-        batch, pending = pending, []
-        for _, kind, data in repository.read(batch):
-            if kind != "commit":
-                continue
-            header = data.partition(b"\n\n")[0].decode(errors="replace").split("\n")
-            trees += [line[5:] for line in header if line.startswith("tree ")][:1]
-            for line in header:
-                if line.startswith("parent ") and line[7:] not in seen:
-                    seen.add(line[7:])
-                    pending.append(line[7:])
-    pairs: list[tuple[str, str]] = []
-    for _, kind, data in repository.read(dict.fromkeys(trees)):
-        if kind != "tree":
-            continue
-        try:
-            files = {
-                entry.name: entry.oid for entry in parse_tree(data, repository.oid_length) if entry.mode == FILE_MODE
-            }
-        except ValueError:
-            continue
-        event, signature = files.get(EVENT_FILE.encode()), files.get(SIGNATURE_FILE.encode())
-        if event is not None and signature is not None:
-            pairs.append((event, signature))
-    blobs = {
-        oid: data
-        for oid, kind, data in repository.read(dict.fromkeys(oid for pair in pairs for oid in pair))
-        if kind == "blob"
-    }
-    for event, signature in pairs:
-        if event in blobs and signature in blobs:
-            try:
-                event_id = verify_event(blobs[event], blobs[signature], actor)
-            except HnError:
-                continue
-            if event_id is not None:
-                found.add(event_id)
-    return found

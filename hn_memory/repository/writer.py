@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hn_memory.errors import ConflictError, HnError
@@ -27,6 +27,7 @@ from hn_memory.repository.refwriter import BROKEN_OFF
 
 ATTEMPTS: Final = 12
 _PAUSE: Final = 0.01
+_OBJECTS_EACH: Final = 4
 
 
 class Statement(NamedTuple):
@@ -44,6 +45,7 @@ class Appended(NamedTuple):
 
     memory_id: str
     commit: str
+    parents: tuple[str, ...]
     ref: str
     envelope: Envelope
     payload: bytes
@@ -84,8 +86,9 @@ def append(
             if current is not None and current.target is None:
                 raise HnError("stream-invalid", f"{ref} is a symbolic ref; a memory ref must not be")
             head = None if current is None or current.target is None else verified_head(ref, current.target)
-            appended, objects = _prepare_all(repository, identity, stream, statements, head, clock)
-            repository.write_objects(objects)
+            appended: list[Appended] = []
+            objects = _prepare_all(repository, identity, stream, statements, head, clock, appended)
+            repository.write_pack(_OBJECTS_EACH * len(statements), objects)
             update = RefUpdate(ref, appended[-1].commit, None if head is None else head.commit)
             lock.journal([ref])
             try:
@@ -130,7 +133,8 @@ def prepare(
         None if head is None else head.commit,
         repository.layout.object_format,
     )
-    return Appended(name, commit, local_ref(identity.actor, stream), envelope, payload), objects
+    parents = () if head is None else (head.commit,)
+    return Appended(name, commit, parents, local_ref(identity.actor, stream), envelope, payload), objects
 
 
 def _prepare_all(
@@ -140,15 +144,14 @@ def _prepare_all(
     statements: Sequence[Statement],
     head: ChainHead | None,
     clock: Clock,
-) -> tuple[list[Appended], list[tuple[ObjectType, bytes]]]:
-    appended: list[Appended] = []
-    objects: list[tuple[ObjectType, bytes]] = []
+    appended: list[Appended],
+) -> Iterator[tuple[ObjectType, bytes]]:
+    """Sign one after the other into `appended`, handing out the objects on the way."""
     for statement in statements:
-        one, its_objects = prepare(repository, identity, stream, statement, head, timestamp(clock()))
+        one, objects = prepare(repository, identity, stream, statement, head, timestamp(clock()))
         appended.append(one)
-        objects += its_objects
         head = ChainHead(one.envelope.sequence, one.memory_id, one.commit)
-    return appended, objects
+        yield from objects
 
 
 def next_envelope(

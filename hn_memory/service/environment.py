@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hn_memory.repository.base import Repository
 from hn_memory.repository.clock import Clock, system_clock
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from hn_memory.protocol.chain import ChainHead
     from hn_memory.repository.keyring import Keyring
     from hn_memory.repository.streams import InvalidSource
+    from hn_memory.repository.writer import Appended
+
+T = TypeVar("T")
 
 
 class Environment:
@@ -25,7 +30,18 @@ class Environment:
         known_tips: heads of local streams that this process verified or wrote, by ref.
     """
 
-    __slots__ = ("_index", "_keyring", "actor", "clock", "known_tips", "notices", "progress", "repository")
+    __slots__ = (
+        "_index",
+        "_keyring",
+        "_pending",
+        "_read",
+        "actor",
+        "clock",
+        "known_tips",
+        "notices",
+        "progress",
+        "repository",
+    )
 
     def __init__(
         self,
@@ -42,6 +58,8 @@ class Environment:
         self.known_tips: dict[str, ChainHead] = {}
         self._index: Index | None = None
         self._keyring: Keyring | None = None
+        self._pending: list[Appended] = []
+        self._read: dict[str, tuple[tuple[int, int, int] | None, Any]] = {}
 
     @property
     def keyring(self) -> Keyring:
@@ -52,11 +70,58 @@ class Environment:
             self._keyring = Keyring(self.repository.layout.common_dir, self.actor)
         return self._keyring
 
+    def unchanged(self, name: str, read: Callable[[], T]) -> T:
+        """What `read` makes of a private file, asked again only when the file is another or was changed.
+
+        Args:
+            name: relative to `hn/`; the file may be absent.
+        """
+        try:
+            status = os.lstat(f"{self.repository.layout.common_dir}/hn/{name}")
+            mark = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+        except OSError:
+            mark = None
+        known = self._read.get(name)
+        if known is not None and known[0] == mark:
+            value: T = known[1]
+            return value
+        value = read()
+        self._read[name] = (mark, value)
+        return value
+
     def index(self) -> Index:
         """The verified index, brought up to the refs as they are now."""
+        if self._pending:
+            self._flush()
         index = self.open_index().refresh()
         self.note_index(index)
         return index
+
+    def remember(self, appended: Sequence[Appended]) -> None:
+        """Keep what was just appended for the index; it is told before it is read, or at the end."""
+        last = appended[-1]
+        from hn_memory.protocol.chain import ChainHead
+
+        self.known_tips[last.ref] = ChainHead(last.envelope.sequence, last.memory_id, last.commit)
+        self._pending += appended
+
+    def _flush(self) -> None:
+        """Tell the index what this process appended, so that nobody verifies it again."""
+        from hn_memory.index.ingest import take_apart
+        from hn_memory.protocol.identifiers import parse_source_ref
+        from hn_memory.repository.streams import Source
+
+        pending, self._pending = self._pending, []
+        streams: dict[str, list[Appended]] = {}
+        for one in pending:
+            streams.setdefault(one.ref, []).append(one)
+        for ref, group in streams.items():
+            name = parse_source_ref(ref)
+            if name is not None:
+                entries = [
+                    take_apart(one.commit, one.parents, one.memory_id, one.envelope, one.payload) for one in group
+                ]
+                self.open_index().absorb(Source(name, group[-1].commit), entries)
 
     def open_index(self) -> Index:
         """The index as it was left; `refresh` it before reading."""
@@ -68,7 +133,7 @@ class Environment:
 
     def note_index(self, index: Index) -> None:
         """Say in one line what became of an index that was not simply there."""
-        if index.state == "rebuilt" and (index.detail != "it was missing" or index.heads):
+        if index.state == "rebuilt" and index.heads:
             self.notices.append(f"the index was rebuilt from the signed commits: {index.detail}")
         elif index.state == "memory":
             self.notices.append(f"answered without the index file: {index.detail}")
@@ -79,6 +144,8 @@ class Environment:
 
     def close(self) -> None:
         """Release the index and the repository."""
+        if self._pending:
+            self._flush()
         if self._index is not None:
             self._index.close()
         self.repository.close()

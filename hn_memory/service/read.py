@@ -9,17 +9,16 @@ from typing import Any
 from hn_memory.errors import InvalidSourceError, UsageError
 from hn_memory.index.lookup import (
     KnownMemories,
+    StoredLifecycles,
     find_number,
     judged_edges,
     lifecycle_of,
-    lifecycles_of,
     number_of,
     read_memory,
     source_rows,
     valid_edges,
 )
 from hn_memory.index.store import Index
-from hn_memory.protocol.envelope import envelope_document
 from hn_memory.protocol.identifiers import memory_prefix, parse_source_ref, require_actor, require_digest
 from hn_memory.protocol.projection import Context, Row, SourceMemory, project_one
 from hn_memory.protocol.query import (
@@ -36,7 +35,7 @@ from hn_memory.protocol.query import (
     stale_cursor,
 )
 from hn_memory.recall.page import Page, bound_too_small, fill_page
-from hn_memory.recall.receipt import CALLOUTS_SHOWN, build_receipt
+from hn_memory.recall.receipt import CALLOUTS_SHOWN, TERMS_MISSING, build_receipt
 from hn_memory.recall.select import Match, Selection
 from hn_memory.replication.hints import sync_hints
 from hn_memory.repository.policyfile import policy_at
@@ -66,7 +65,7 @@ def recall(environment: Environment, request: Request) -> dict[str, Any]:
 
     def ask(db: sqlite3.Connection) -> dict[str, Any]:
         selection = Selection(db, normal, context, world)
-        page = _page(selection, normal, after)
+        page = page_of(selection, normal, after)
         rows = project_rows(db, [match.n for match in page.matches], context)
         document = result_document(digest, selection.matched, page, rows, RECALL_CURSOR_DOMAIN)
         document["receipt"] = receipt_document(selection, context, index, db)
@@ -80,7 +79,8 @@ def recall(environment: Environment, request: Request) -> dict[str, Any]:
     return document
 
 
-def _page(selection: Selection, request: NormalRequest, after: str | None) -> Page:
+def page_of(selection: Selection, request: NormalRequest, after: str | None) -> Page:
+    """The page after a memory ID, or the first one; an explicit bound that one match passes fails before any."""
     if request.content_bound_given:
         larger = selection.first_larger(request.max_content_bytes)
         if larger is not None:
@@ -96,7 +96,7 @@ def _page(selection: Selection, request: NormalRequest, after: str | None) -> Pa
 def project_rows(db: sqlite3.Connection, numbers: list[int], context: Context) -> list[Row]:
     """The rows of records by their numbers, in the order given."""
     memories = {n: read_memory(db, n) for n in numbers}
-    lifecycles = lifecycles_of(db, memories)
+    lifecycles = StoredLifecycles(db, memories)
     known = KnownMemories(db)
     rows = (project_one(known, lifecycles, context, memory) for memory in memories.values())
     return [row for row in rows if row is not None]
@@ -120,7 +120,9 @@ def result_document(digest: str, matched: int, page: Page, rows: list[Row], curs
     return document
 
 
-def receipt_document(selection: Selection, context: Context, index: Index, db: sqlite3.Connection) -> dict[str, Any]:
+def receipt_document(
+    selection: Selection, context: Context, index: Index, db: sqlite3.Connection, *, no_match: str = TERMS_MISSING
+) -> dict[str, Any]:
     """What a selection withheld and why."""
     callouts, callout_counts = selection.callouts(CALLOUTS_SHOWN)
     local, accepted = _source_counts(db)
@@ -136,6 +138,7 @@ def receipt_document(selection: Selection, context: Context, index: Index, db: s
         accepted=accepted,
         invalid=index.invalid,
         index={"state": index.state} if index.detail is None else {"state": index.state, "detail": index.detail},
+        no_match=no_match,
     )
 
 
@@ -181,7 +184,7 @@ def _show_document(db: sqlite3.Connection, n: int, context: Context) -> dict[str
         "warning": WARNING,
         "memoryId": memory.id,
         "commit": memory.commit,
-        "envelope": envelope_document(memory.envelope, with_record=False) | {"signature": "valid"},
+        "envelope": memory.envelope.document(with_record=False) | {"signature": "valid"},
     }
     if memory.id in rows:
         document["projection"] = rows[memory.id].document(show=True)

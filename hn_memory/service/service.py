@@ -83,6 +83,12 @@ class Service:
 
         return read.recall(self.environment, request)
 
+    def grep(self, request: Request, pattern: str, ignore_case: bool = False) -> dict[str, Any]:
+        """One page of the records that a regular expression is found in, with a receipt."""
+        from hn_memory.service import grep
+
+        return grep.grep(self.environment, request, pattern, ignore_case)
+
     def show(self, memory_id: str) -> dict[str, Any]:
         """One memory by full ID or unambiguous prefix."""
         from hn_memory.service import read

@@ -8,7 +8,7 @@ from hn_memory.errors import HnError, NotFoundError
 from hn_memory.index.lookup import memory_count
 from hn_memory.index.schema import SEARCH_TABLES
 from hn_memory.index.snapshotfile import read_snapshot, write_snapshot
-from hn_memory.index.store import DATABASE, Index, UnusableIndexError
+from hn_memory.index.store import DATABASE, MISSING, Index, UnusableIndexError
 from hn_memory.index.update import stale_sources
 from hn_memory.protocol.projection import Context
 from hn_memory.protocol.query import source_fingerprint
@@ -111,7 +111,7 @@ def _database_state(environment: Environment) -> str:
         sources, _ = list_sources(environment.repository)
         moved, gone = stale_sources(index.db, sources)
     except UnusableIndexError as error:
-        return {"it was missing": "missing", "it was made by another version": "incompatible"}.get(error.why, "corrupt")
+        return {MISSING: "missing", "it was made by another version": "incompatible"}.get(error.why, "corrupt")
     finally:
         index.close()
     return "stale" if moved or gone else "valid"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
@@ -12,10 +13,9 @@ from hn_memory.index.lookup import number_of, read_memory, source_tip
 from hn_memory.protocol import limits
 from hn_memory.protocol.canonical import require_text
 from hn_memory.protocol.chain import ChainHead
-from hn_memory.protocol.identifiers import derived_stream, is_digest, is_token, require_digest, require_subject
+from hn_memory.protocol.identifiers import ABSENT, derived_stream, is_digest, is_token, require_digest, require_subject
 from hn_memory.protocol.identity import Identity
 from hn_memory.protocol.record import (
-    ABSENT,
     MODES,
     Anchor,
     Applicability,
@@ -27,6 +27,7 @@ from hn_memory.protocol.record import (
 )
 from hn_memory.protocol.requests import RecordRequest, normal_topics
 from hn_memory.repository.base import Repository
+from hn_memory.repository.keyring import ACTIVE, IDENTITIES
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.writer import Appended, Statement, append
 from hn_memory.service.environment import Environment
@@ -102,9 +103,10 @@ def record_all(
         return []
     identity = _identity(environment)
     statements: list[Statement] = []
+    resolve = cache(environment.repository.resolve_commit)
     for at, one in enumerate(arguments):
         try:
-            built = _build(environment.repository, one)
+            built = _build(environment.repository, one, resolve)
             check_record(built)
             _refuse_secrets(built, allow_secrets)
         except HnError as error:
@@ -153,6 +155,10 @@ def use_stream(environment: Environment, stream: str) -> dict[str, Any]:
 
 def default_stream(environment: Environment, actor: str) -> str:
     """The stream an actor writes to in this clone when none is named."""
+    return environment.unchanged(f"{_STREAM_FILES}/{actor}", lambda: _read_default_stream(environment, actor))
+
+
+def _read_default_stream(environment: Environment, actor: str) -> str:
     files = PrivateFiles(environment.repository.layout.common_dir)
     try:
         data = files.read(f"{_STREAM_FILES}/{actor}", _STREAM_FILE_BYTES)
@@ -169,7 +175,12 @@ def default_stream(environment: Environment, actor: str) -> str:
 
 
 def _identity(environment: Environment, actor: str | None = None) -> Identity:
-    return environment.keyring.require_active() if actor is None else environment.keyring.get(actor)
+    keyring = environment.keyring
+    if actor is None:
+        actor = keyring.override or environment.unchanged(ACTIVE, keyring.active_actor)
+        if actor is None:
+            return keyring.require_active()
+    return environment.unchanged(f"{IDENTITIES}/{actor}.json", lambda: keyring.get(actor))
 
 
 def _choose_stream(environment: Environment, identity: Identity, stream: str | None) -> str:
@@ -193,7 +204,7 @@ def _append(
         clock=environment.clock,
         verified_head=lambda ref, commit: _verified_head(environment, ref, commit),
     )
-    _remember(environment, appended[-1])
+    environment.remember(appended)
     return appended
 
 
@@ -202,8 +213,7 @@ def _verified_head(environment: Environment, ref: str, commit: str) -> ChainHead
     tip = environment.known_tips.get(ref)
     if tip is not None and tip.commit == commit:
         return tip
-    index = environment.open_index()
-    index.refresh()
+    index = environment.index()
     tip = source_tip(index.db, ref, commit)
     if tip is None:
         reason = next((source.reason for source in index.invalid if source.ref == ref), "its ref moved")
@@ -213,11 +223,6 @@ def _verified_head(environment: Environment, ref: str, commit: str) -> ChainHead
             hint="See `hn memory verify`; go on in another stream with --stream new.",
         )
     return tip
-
-
-def _remember(environment: Environment, appended: Appended) -> None:
-    envelope = appended.envelope
-    environment.known_tips[appended.ref] = ChainHead(envelope.sequence, appended.memory_id, appended.commit)
 
 
 def _document(appended: Appended) -> dict[str, Any]:
@@ -274,14 +279,15 @@ def _check_target(environment: Environment, target: str, operation: str, identit
 # -- building a record ------------------------------------------------------------------------------------
 
 
-def _build(repository: Repository, arguments: RecordArguments) -> Record:
+def _build(repository: Repository, arguments: RecordArguments, resolve: Callable[[str], str] | None = None) -> Record:
+    resolve = resolve or repository.resolve_commit
     request = arguments.request
     if request is None:
         for value, name in ((arguments.content, "record.content"), (arguments.subject or "", "record.anchor.subject")):
             require_text(value, name)
         if arguments.subject is not None:
             require_subject(arguments.subject, "subject")
-        commit = repository.resolve_commit(arguments.at or "HEAD")
+        commit = resolve(arguments.at or "HEAD")
         anchor = Anchor(commit, _look_up(repository, commit, arguments.paths), arguments.subject)
         applicability = _applicability(arguments.applies, anchor)
         return Record(

@@ -89,8 +89,14 @@ class Spawner:
         self._child.stdin.flush()
         answer: dict[str, Any] = json.loads(self._child.stdout.readline())
         if answer["status"] != command.status:
-            raise FailedCommandError(f"{' '.join(command.argv[1:])} ended with {answer['status']}")
+            why = f"{' '.join(command.argv[1:])} ended with {answer['status']}"
+            raise FailedCommandError(f"{why}: {self._reason(asked)}" if not out else why)
         return answer
+
+    def _reason(self, asked: dict[str, Any]) -> str:
+        """What a command that failed says about it when it is run again."""
+        done = subprocess.run(asked["argv"], cwd=asked["cwd"], env=asked["env"], capture_output=True, text=True)
+        return (done.stderr.strip() or done.stdout.strip() or "this time it did not fail").splitlines()[-1][:300]
 
     def output(self, command: Command) -> tuple[bytes, bytes]:
         """Run a command once and take what it wrote to stdout and stderr."""

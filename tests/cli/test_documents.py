@@ -140,6 +140,9 @@ def play(hn: Hn) -> dict[str, Any]:
         "-",
         stdin=json.dumps({"version": 0, "atCommit": head}),
     )
+    run("hn memory grep", "memory", "grep", "^(?:Rows|Half)|^c$")
+    run("hn memory grep (a page)", "memory", "grep", "-i", "--lifecycle", "all", "-n", "1", "ROWS")
+    run("hn memory grep (an invalid pattern)", "memory", "grep", "a(?=b)", status=2)
     run("hn memory log -n", "memory", "log", "-n", "9")
     run("hn memory log --actor", "memory", "log", "--actor", reviewer)
     run("hn memory streams", "memory", "streams")

@@ -106,6 +106,7 @@ def test_help_names_the_values_that_the_protocol_knows() -> None:
         "hn memory record": (*KINDS, *MODES, *EVIDENCE_TYPES, *SUBJECT_TYPES),
         "hn memory supersede": KINDS,
         "hn memory recall": (*KINDS, *LIFECYCLES, *TRUST_CLASSES),
+        "hn memory grep": (*KINDS, *LIFECYCLES, *TRUST_CLASSES),
     }
     for path, words in expected.items():
         for word in words:
@@ -114,7 +115,7 @@ def test_help_names_the_values_that_the_protocol_knows() -> None:
 
 def test_topics_are_listed_and_shown(hn: Hn) -> None:
     listed = hn("help", "--json").done().json["topics"]
-    expected = "completions environment exit-codes identities json limits policy recall receipt record secrets streams"
+    expected = "completions environment exit-codes grep identities json limits policy recall receipt record secrets streams"
     assert list(listed) == sorted(expected.split())
     for name, title in listed.items():
         text = (PACKAGE / "help" / f"{name}.md").read_text()

@@ -121,6 +121,24 @@ print(urllib.parse.urlsplit("http://x/y").netloc, uuid.UUID(int=1))
     assert python(code) == "file:///a%20b/%C3%A9\nx 00000000-0000-0000-0000-000000000001\n"
 
 
+def test_carried_uuid_makes_and_knows_real_ones() -> None:
+    code = """
+from hn_memory.cli import deferred
+deferred.install()
+import sys, click
+assert "platform" not in sys.modules
+kind = click.UUID
+value = kind.convert("00000000-0000-0000-0000-000000000001", None, None)
+import uuid
+assert type(value) is uuid.UUID and kind.convert(value, None, None) is value
+try:
+    kind.convert("x", None, None)
+except click.BadParameter as error:
+    print(error.message)
+"""
+    assert python(code) == "'x' is not a valid UUID.\n"
+
+
 def test_deferring_replaces_nothing_that_is_loaded() -> None:
     before = sys.modules["inspect"]
     deferred.install()

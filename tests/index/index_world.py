@@ -13,7 +13,9 @@ import shutil
 import sqlite3
 import stat
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,21 @@ PEOPLE = [new_identity(name, bytes([number]) * 32) for number, name in enumerate
 ADA, BOB, CHLOE = PEOPLE
 INSTANT = "2026-10-01T17:02:11Z"
 TYPES = {"commit": 1, "tree": 2, "blob": 3}
+
+
+MEMORY = Path("/dev/shm")
+ENOUGH = 1 << 30
+
+
+@contextmanager
+def new_directory() -> Iterator[Path]:
+    """A directory of our own, in memory where there is plenty."""
+    roomy = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH
+    path = Path(tempfile.mkdtemp(prefix="index-tests-", dir=MEMORY if roomy else None))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
 
 
 def git(where: Path, *arguments: str) -> str:
@@ -140,13 +157,14 @@ class Pen:
         found = self.repo.references.get(ref)
         return None if found is None or isinstance(found.target, str) else str(found.target)
 
-    def append(
-        self, identity: Identity, statement: Statement, label: str = "default", instant: str = INSTANT
-    ) -> str:
+    def append(self, identity: Identity, statement: Statement, label: str = "default", instant: str = INSTANT) -> str:
         """Append to a local stream; the memory ID."""
         stream = stream_of(identity, label)
         ref = local_ref(identity.actor, stream)
-        oid = self.commit(identity, stream, statement, self.tip(ref), instant)
+        tip = self.tip(ref)
+        if tip is not None:
+            self.learn(tip)
+        oid = self.commit(identity, stream, statement, tip, instant)
         self.point(ref, oid)
         return self.heads[oid].memory_id
 
@@ -243,6 +261,7 @@ def observation(content: str, commit: str, **parts: Any) -> Statement:
 
 def build_twins(base: Path) -> Twins:
     """`main` with four commits, `side` off the second, a policy that trusts Ada and Bob on the tip of `main`."""
+    base.mkdir()
     for name in ("here", "there"):
         subprocess.run(["git", "init", "-q", "-b", "main", str(base / name)], check=True, capture_output=True)
         shutil.rmtree(base / name / ".git" / "hooks", ignore_errors=True)
@@ -267,6 +286,7 @@ def build_twins(base: Path) -> Twins:
         pen.point("refs/heads/main", made["main"])
         pen.point("refs/heads/side", made["side"])
         pen.repo.free()
+        git(base / name, "repack", "-adkq")
     files = PrivateFiles(base / "here" / ".git")
     for person in PEOPLE[:2]:
         files.create(f"identities/{person.actor}.json", encode_identity(person))
@@ -278,7 +298,11 @@ def copy_twins(original: Twins, place: Path) -> Twins:
     place.mkdir(parents=True)
     for name in ("here", "there"):
         shutil.copytree(original.here.parent / name, place / name, symlinks=True)
-    return Twins(place / "here", place / "there", original.code, Pen(place / "here"), Pen(place / "there"))
+    copied = Twins(place / "here", place / "there", original.code, Pen(place / "here"), Pen(place / "there"))
+    for pen, source in ((copied.pen, original.pen), (copied.far, original.far)):
+        pen.heads |= source.heads
+        pen.parents |= source.parents
+    return copied
 
 
 # -- what is compared -------------------------------------------------------------------------------------
@@ -356,8 +380,8 @@ _NAMES = {
         "JOIN memory USING(n) JOIN stream USING(s) LEFT JOIN link AS parent ON parent.c = link.parent"
     ),
     "memory": (
-        "SELECT hex(memory.id), actor.id, kind, anchor, mode, subject, paths, class.life, memory.life, ts, size "
-        "FROM memory LEFT JOIN class ON k = class LEFT JOIN voice USING(v) LEFT JOIN site USING(s) "
+        "SELECT hex(memory.id), actor.id, kind, anchor, mode, subject, paths, class.life, memory.life, ts, size, "
+        "searched FROM memory LEFT JOIN class ON k = class LEFT JOIN voice USING(v) LEFT JOIN site USING(s) "
         "LEFT JOIN actor USING(a)"
     ),
     "payload": "SELECT hex(memory.id), data FROM payload LEFT JOIN memory USING(n)",

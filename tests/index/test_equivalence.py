@@ -36,8 +36,8 @@ from index_world import (
 from oracle import Oracle
 
 from hn_memory import HnError, Request, Service
-from hn_memory.protocol.commit import object_id
 from hn_memory.protocol.envelope import decode_envelope
+from hn_memory.protocol.gitobject import object_id
 from hn_memory.protocol.identifiers import KINDS, accepted_ref, local_ref, memory_id
 from hn_memory.protocol.identity import Identity
 from hn_memory.protocol.policy import TRUST_CLASSES
@@ -242,7 +242,10 @@ class Scenario:
                 oid = pen.commit(CHLOE if identity is not CHLOE else ADA, name, self.statement(), tip)
         if self.random.random() < 0.3:
             # The next one stands on a tree that is not here.
-            lost = pen.store("commit", f"tree {'d' * 40}\nparent {oid}\nauthor A <a> 0 +0000\ncommitter A <a> 0 +0000\n\nx\n".encode())
+            lost = pen.store(
+                "commit",
+                f"tree {'d' * 40}\nparent {oid}\nauthor A <a> 0 +0000\ncommitter A <a> 0 +0000\n\nx\n".encode(),
+            )
             oid = lost
         pen.point(ref, oid)
 
@@ -506,4 +509,6 @@ def test_any_history_gives_the_answer_of_a_full_scan(group: int, scenarios: Call
                 except AssertionError as error:
                     error.add_note(f"scenario {seed}, after {', '.join(scenario.log)}")
                     raise
-        assert all("rebuilt" in line or "left out" in line or "new stream" in line for line in scenario.long_lived.notices)
+        assert all(
+            "rebuilt" in line or "left out" in line or "new stream" in line for line in scenario.long_lived.notices
+        )

@@ -13,6 +13,7 @@ from simulator import OID, OTHER_OID, Author, changed, record
 
 from hn_memory.protocol.envelope import encode_envelope
 from hn_memory.protocol.identifiers import memory_id
+from hn_memory.protocol.lifecycle import judge_lifecycles
 from hn_memory.protocol.policy import missing_policy, parse_policy
 from hn_memory.protocol.projection import (
     APPLICABILITIES,
@@ -22,7 +23,6 @@ from hn_memory.protocol.projection import (
     SourceMemory,
     judge_applicability,
     judge_evidence,
-    judge_lifecycles,
     project,
     sort_rows,
 )

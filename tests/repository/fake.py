@@ -20,7 +20,7 @@ from hn_memory.repository.base import (
     Repository,
     TreeEntry,
 )
-from hn_memory.protocol.commit import object_id
+from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository.refwriter import holds, locked, moved
 
 

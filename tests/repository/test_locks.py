@@ -331,7 +331,7 @@ def test_a_full_disk_leaves_no_half_journal(common: Path, monkeypatch: pytest.Mo
 
     with WriterLock(common) as lock:
         with monkeypatch.context() as patch:
-            patch.setattr(locks.os, "fsync", full)
+            patch.setattr(locks, "_write", full)
             assert refusal(lambda: lock.journal([REF])).code == "private-write-failed"
         assert lock_file(common).read_bytes() == b""
 
@@ -502,7 +502,9 @@ def test_processes_are_told_apart() -> None:
 
 def test_without_proc_a_living_number_counts_as_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "_stat_fields", lambda pid: None)
+    locks._identify_self.cache_clear()
     assert identify(os.getpid()) == Process(os.getpid(), "-")
+    locks._identify_self.cache_clear()
     assert not is_gone(Process(os.getpid(), "-"))
     assert not is_gone(Process(INIT, "-"))
     assert is_gone(Process(2**22 + 1, "-"))

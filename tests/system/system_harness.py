@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 
 @dataclass
 class Machine:
-    """A home directory and an environment; nothing of the real one but PATH."""
+    """A home directory and an environment; nothing of the real one but where programs are."""
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)
@@ -73,6 +73,8 @@ class Machine:
             "GIT_CEILING_DIRECTORIES": str(self.root),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
+        # So that these tests can be run on a tree that is not the installed one.
+        base |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         self.env = base | self.env
 
     @property

@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "retract": "Take back a record of your own.",
     "challenge": "Dispute a record.",
     "recall": "Find what applies here, with a receipt.",
+    "grep": "Find by regular expression, with a receipt.",
     "show": "Show one memory in full.",
     "log": "List all memories, newest first.",
     "streams": "List the streams; choose the default one.",

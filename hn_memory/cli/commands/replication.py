@@ -8,7 +8,7 @@ import click
 
 from hn_memory.cli.command import LazyGroup, session_of
 from hn_memory.cli.command import command as make
-from hn_memory.cli.inputs import TEXT
+from hn_memory.cli.inputs import TEXT, can_ask
 
 COMMANDS: Final = {
     "select": "Save which streams a remote may bring.",
@@ -49,7 +49,6 @@ def select(
     Replaces the earlier selection. Budgets count what is new beyond the accepted
     head of a stream.
     """
-    from hn_memory.cli.progress import can_ask
     from hn_memory.cli.render_replication import selected
 
     session = session_of(ctx)
@@ -85,7 +84,6 @@ def discover(ctx: click.Context, remote: str) -> None:
 
     Asks the remote and takes nothing. Ends with what to type next.
     """
-    from hn_memory.cli.progress import can_ask
     from hn_memory.cli.render_replication import discovered
 
     session = session_of(ctx)
@@ -133,7 +131,6 @@ def accept(ctx: click.Context, remote: str, stream: str, reason: str) -> None:
     Syncs go on saying it, but end well. No ref moves and no evidence is erased.
     Whatever the remote does next is told again.
     """
-    from hn_memory.cli.progress import can_ask
     from hn_memory.cli.render_replication import tip_accepted
 
     session = session_of(ctx)

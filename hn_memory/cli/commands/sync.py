@@ -6,7 +6,7 @@ import click
 
 from hn_memory.cli.command import command as make
 from hn_memory.cli.command import session_of
-from hn_memory.cli.inputs import FILE, TEXT, file_name
+from hn_memory.cli.inputs import FILE, TEXT, can_ask, file_name
 from hn_memory.errors import PartialError
 
 
@@ -23,12 +23,10 @@ def command(ctx: click.Context, target: str | None, name: str | None, recover_sh
     file that is no remote's name, is a bundle to import. Everything is verified
     before it is taken over. The exit status is 5 when a stream did not end well.
     """
-    from hn_memory.cli.progress import can_ask, progress_line
     from hn_memory.cli.render_replication import synced
 
     session = session_of(ctx)
-    with session.service() as service, progress_line(session.json) as progress:
-        service.environment.progress = progress
+    with session.service() as service:
         document = service.sync(
             None if target is None else file_name(target),
             name=name,

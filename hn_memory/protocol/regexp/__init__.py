@@ -16,8 +16,7 @@ Everything here is pure, and validity, sizes and classes are those of Go 1.25 an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from hn_memory.errors import UsageError
 
@@ -31,8 +30,7 @@ MAX_PATTERN_BYTES: Final = 4096
 MAX_INSTRUCTIONS: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """A pattern that may run.
 
     Attributes:

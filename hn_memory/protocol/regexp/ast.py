@@ -12,7 +12,6 @@ Three measures ride on every node, so that no check of the parser ever walks the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -56,7 +55,6 @@ class Op(IntEnum):
     VERTICAL_BAR = 129
 
 
-@dataclass(slots=True, eq=False)
 class Node:
     """One piece of a pattern.
 
@@ -72,19 +70,36 @@ class Node:
         captures: on a LEFT_PAREN, whether the group captures.
     """
 
-    op: Op
-    flags: int = 0
-    text: str = ""
-    ranges: Ranges = ()
-    pending: dict[int, Ranges] = field(default_factory=dict)
-    subs: list[Node] = field(default_factory=list)
-    least: int = 0
-    most: int = 0
-    at: int = 0
-    captures: bool = False
-    height: int = 1
-    weight: int = 1
-    product: int = 1
+    # By hand: importing `dataclasses` takes longer than judging most patterns.
+    __slots__ = (
+        "at", "captures", "flags", "height", "least", "most", "op", "pending", "product", "ranges", "subs", "text",
+        "weight",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op: Op,
+        flags: int = 0,
+        text: str = "",
+        ranges: Ranges = (),
+        *,
+        subs: list[Node] | None = None,
+        least: int = 0,
+        most: int = 0,
+        at: int = 0,
+        captures: bool = False,
+    ) -> None:
+        self.op = op
+        self.flags = flags
+        self.text = text
+        self.ranges = ranges
+        self.pending: dict[int, Ranges] = {}
+        self.subs: list[Node] = [] if subs is None else subs
+        self.least = least
+        self.most = most
+        self.at = at
+        self.captures = captures
+        self.height = self.weight = self.product = 1
 
     def is_single(self) -> bool:
         """Whether it matches exactly one character whatever it is: a letter, a class or a dot."""

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate, groupby
 from operator import xor
-from typing import Final
+from typing import Final, NamedTuple
 
 from .ast import FOLD, LAZY, UNBOUNDED, Node, Op, Ranges
 from .classes import orbit, union
@@ -38,6 +37,14 @@ _PLAIN: Final[dict[Op, str]] = {
     Op.NO_WORD_BOUNDARY: "\\B",
 }
 _NOTHING: Final = "[^\\s\\S]"
+
+SEPARATOR: Final = 0xFF
+"""A letter that a loose pattern never matches, where the alphabet has none so high."""
+
+# In a loose pattern assertions hold everywhere, and nothing matches the separator.
+_LOOSE: Final[dict[Op, str]] = {
+    op: {Op.ANY: "[^\\xFF]", Op.ANY_BUT_NEWLINE: "[^\\n\\xFF]"}.get(op, "(?:)") for op in _PLAIN
+}
 
 
 class Alphabet(dict[int, int]):
@@ -92,12 +99,17 @@ def _edges_beyond_ascii(ranges: Ranges) -> Iterator[int]:
         yield ranges[index + 1] + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A pattern in ASCII for RE2, and the alphabet in which its texts must be written."""
+class Rendered(NamedTuple):
+    """A pattern in ASCII for RE2, and the alphabet in which its texts must be written.
+
+    Attributes:
+        loose: a pattern that is found in every text in which `pattern` is, and in whatever holds such a text, perhaps
+            in others, and never across a `SEPARATOR`; so many texts can be looked through at once.
+    """
 
     pattern: str
     alphabet: Alphabet
+    loose: str
 
 
 def render(tree: Node) -> Rendered:
@@ -111,7 +123,7 @@ def render(tree: Node) -> Rendered:
             sets.update(_letter_set(char, node.flags) for char in node.text)
     alphabet = Alphabet(sets)
     written = {ranges: _class(alphabet.letters(ranges)) for ranges in sets}
-    return Rendered(_write(tree, written), alphabet)
+    return Rendered(_write(tree, written, _PLAIN), alphabet, _write(tree, written, _LOOSE))
 
 
 def _letter_set(char: str, flags: int) -> Ranges:
@@ -138,7 +150,7 @@ def _letter(code: int) -> str:
     return char if char.isascii() and char.isalnum() else f"\\x{{{code:X}}}"
 
 
-def _write(tree: Node, written: dict[Ranges, str]) -> str:
+def _write(tree: Node, written: dict[Ranges, str], plain: dict[Op, str]) -> str:
     out: list[str] = []
     # What is still to be written, the next on top: nodes, and text between and after them.
     todo: list[Node | str] = [tree]
@@ -150,8 +162,8 @@ def _write(tree: Node, written: dict[Ranges, str]) -> str:
             out += (written[_letter_set(char, item.flags)] for char in item.text)
         elif item.op is Op.CLASS:
             out.append(written[item.ranges])
-        elif item.op in _PLAIN:
-            out.append(_PLAIN[item.op])
+        elif item.op in plain:
+            out.append(plain[item.op])
         else:
             todo += reversed(_parts(item))
     return "".join(out)

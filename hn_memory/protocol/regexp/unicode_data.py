@@ -1,8 +1,9 @@
 """Unicode 17.0.0 as the classes and the folding of a pattern use it.  Generated; not to be edited.
 
-Source: the Unicode Character Database 17.0.0: `General_Category`, `Script`, and the simple foldings (status C
-and S) of `CaseFolding`.  Taken from the PyPI package `regex` 2025.11.3, which carries that version, and found
-equal, code point by code point, to the tables of the Go 1.27 toolchain.
+Source: the Unicode Character Database 17.0.0.  `General_Category` and `Script` are taken from the PyPI package
+`regex` 2025.11.3, which carries that version, and were found equal, code point by code point, to the tables of the
+Go 1.27 toolchain.  The pairs and sets that fold are generated from the simple foldings (status C and S) of
+`CaseFolding`, as Go's tables give them: what `unicode.SimpleFold` walks through is one pair or set here.
 
 Numbers are in base 36, lower case.  `CATEGORY_RUNS` and `SCRIPT_RUNS` cover all code points from 0 on: the
 length of a run and what owns it, a character of `CATEGORY_CODES` or two capitals counting through

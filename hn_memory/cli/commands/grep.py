@@ -1,0 +1,62 @@
+"""`hn memory grep`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hn_memory.cli.command import Command, session_of
+from hn_memory.cli.recall_options import recall_options, request_of
+from hn_memory.errors import UsageError
+
+
+class _Grep(Command):
+    """Knows that an unknown option may have been meant as a pattern."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            error.hint = "Put `--` before a pattern that begins with a hyphen."  # type: ignore[attr-defined]
+            raise
+
+
+@click.command("grep", cls=_Grep, short_help="Find by regular expression, with a receipt.")
+@click.argument("patterns", metavar="PATTERN", nargs=-1)
+@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case alike, as Unicode folds them.")
+@recall_options("Bytes of encoded data of a page, every field counted.")
+@click.pass_context
+def command(ctx: click.Context, /, patterns: tuple[str, ...], ignore_case: bool, **values: Any) -> None:
+    """Find the records that apply to a commit and in which PATTERN, a regular
+    expression, is found: in their content, a topic, or an entry of a handoff.
+
+    The syntax is that of RE2 and Go; `hn help grep` explains it. Quote PATTERN, and
+    put -- before one that begins with a hyphen. Filters are those of `hn memory
+    recall`.
+    """
+    pattern = _the_one(patterns)
+    session = session_of(ctx)
+    with session.service() as service:
+        document = service.grep(request_of(service, values), pattern, ignore_case)
+    from hn_memory.cli.render_grep import grepped
+
+    session.reply(document, lambda found: grepped(found, pattern, ignore_case))
+
+
+def _the_one(patterns: tuple[str, ...]) -> str:
+    if len(patterns) != 1:
+        given = f"{len(patterns)} were" if patterns else "none was"
+        raise UsageError(
+            "usage",
+            f"grep takes exactly one pattern, but {given} given",
+            hint="Put the pattern into quotes, so that the shell passes it as one; `hn help grep` has examples.",
+            field="pattern",
+        )
+    (pattern,) = patterns
+    try:
+        pattern.encode()
+    except UnicodeEncodeError as error:
+        at = len(pattern[: error.start].encode("utf-8", "surrogateescape"))
+        raise UsageError("pattern-invalid", f"invalid pattern at byte {at}: invalid UTF-8", field="pattern") from None
+    return pattern
