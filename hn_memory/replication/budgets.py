@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hn_memory.errors import HnError
-from hn_memory.protocol.chain import FILE_LIMITS
+from hn_memory.protocol.identifiers import MEMORY_FILE, SIGNATURE_FILE
 from hn_memory.protocol.selection import Budgets
 from hn_memory.repository.base import ObjectType, Repository, parse_tree
 from hn_memory.repository.reading import first_parents
@@ -106,7 +106,7 @@ def measure(repository: Repository, walked: Sequence[Walked], budgets: Budgets) 
         for entry in entries:
             if entry.oid in found:
                 blobs[entry.oid] = found[entry.oid].size
-                if entry.name.decode("utf-8", "replace") not in FILE_LIMITS:
+                if entry.name.decode("utf-8", "replace") not in (MEMORY_FILE, SIGNATURE_FILE):
                     attachments.add(entry.oid)
     sizes |= blobs
     return _check(len(walked), sizes, sum(blobs[oid] for oid in attachments), budgets)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hn_memory.errors import HnError, NotFoundError
-from hn_memory.protocol.commit import object_id
+from hn_memory.protocol.gitobject import object_id
 from hn_memory.protocol.identifiers import LOCAL_PREFIX, local_ref
 from hn_memory.protocol.policy import POLICY_PATH, Policy, parse_policy
 from hn_memory.protocol.selection import Budgets

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import hn_memory
-from hn_memory.protocol.commit import commit_object, object_id, tree_object
+from hn_memory.protocol.commit import commit_object, tree_object
 from hn_memory.protocol.envelope import Envelope, encode_envelope
+from hn_memory.protocol.gitobject import object_id
 from hn_memory.protocol.identifiers import derived_stream, fingerprint, local_ref, memory_id
 from hn_memory.protocol.record import Anchor, Applicability, Record
 from hn_memory.protocol.signing import encode_base64, encode_signature, public_key_of, sign
