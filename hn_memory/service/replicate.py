@@ -1,4 +1,4 @@
-"""The use cases of replication: select, discover, sync, gaps, tips, bundles.
+"""The use cases of replication: select, discover, sync, gaps, tips.
 
 Documents never hold a URL: it may carry credentials.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
-from hn_memory.protocol.identifiers import local_ref, parse_source_ref, require_digest
+from hn_memory.protocol.identifiers import local_ref, require_digest
 from hn_memory.protocol.policy import Policy
 from hn_memory.protocol.selection import (
     Selection,
@@ -33,7 +33,7 @@ from hn_memory.protocol.tips import (
 from hn_memory.replication.network import DEFAULT_TIMEOUT
 from hn_memory.replication.selection import load_selection, save_selection, saved_remotes
 from hn_memory.repository.clock import timestamp
-from hn_memory.repository.policyfile import policy_at, policy_bytes
+from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.service.environment import Environment
 
@@ -272,84 +272,6 @@ def tips_accept(
     return {"version": 0, "accepted": acceptance_document(note)}
 
 
-def export_bundle(
-    environment: Environment, path: str | os.PathLike[str], streams: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Write a bundle of verified streams (all, or those named) and the policy at HEAD.
-
-    Raises:
-        NotFoundError `stream-unknown`; HnError `file-exists`, `bundle-failed`, `nothing-to-export`.
-    """
-    from hn_memory.replication.advertise import Offer
-    from hn_memory.replication.bundle import POLICY_REF, is_bundle, write_bundle
-
-    for stream in streams:
-        require_digest(stream, "a stream", "stream")
-    target = Path(path)
-    if target.exists() and not (target.is_file() and is_bundle(target)):
-        raise HnError("file-exists", f"{target.name} exists and is no bundle; it is left alone", field="bundle")
-    chosen = _verified_heads(environment)
-    if streams:
-        missing = [stream for stream in streams if not any(key[1] == stream for key in chosen)]
-        if missing:
-            raise NotFoundError("stream-unknown", f"no valid stream {missing[0]} is here", field="stream")
-        chosen = {key: row for key, row in chosen.items() if key[1] in streams}
-    if not chosen:
-        raise HnError("nothing-to-export", "no valid stream is here")
-    policy = _policy_data(environment)
-    write_bundle(environment.repository, [Offer(*key, commit) for key, (_, commit) in chosen.items()], policy, target)
-    rows = [
-        {"stream": stream, "actor": actor, "memories": sequence, "commit": commit}
-        for (actor, stream), (sequence, commit) in chosen.items()
-    ]
-    return {
-        "version": 0,
-        "file": target.name,
-        "bytes": target.stat().st_size,
-        "policy": None if policy is None else POLICY_REF,
-        "streams": rows,
-    }
-
-
-def verify_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Verify a bundle without any repository: every stream from its first commit, and the policy's form.
-
-    Raises:
-        NotFoundError `file-missing`; HnError `file-unknown`, `bundle-invalid`, `policy-invalid`.
-    """
-    from hn_memory.replication.bundle import verify_bundle
-
-    content = verify_bundle(Path(path))
-    verified, policy = content.verified, content.policy
-    return {
-        "version": 0,
-        "kind": "bundle",
-        "objectFormat": content.object_format,
-        "valid": not verified.invalid,
-        "memories": len(verified.memories),
-        "streams": [
-            {
-                "ref": source.name.ref,
-                "stream": source.name.stream,
-                "actor": source.name.actor,
-                "memories": verified.tips[source.name.ref].sequence,
-                "head": verified.tips[source.name.ref].memory_id,
-            }
-            for source in verified.valid
-        ],
-        "invalid": [{"ref": item.ref, "code": item.code, "reason": item.reason} for item in verified.invalid],
-        "policy": None
-        if policy is None
-        else {
-            "digest": policy.digest,
-            "state": policy.state,
-            "trustedActors": sorted(policy.actors),
-            "trustedKinds": sorted(policy.kinds),
-        },
-        "otherRefs": content.other_refs,
-    }
-
-
 # -- inside -----------------------------------------------------------------------------------------------
 
 
@@ -401,28 +323,6 @@ def _policy(environment: Environment) -> Policy | None:
     except HnError as error:
         environment.notices.append(f"the policy at HEAD does not hold: {error.message}")
         return None
-
-
-def _policy_data(environment: Environment) -> bytes | None:
-    try:
-        return policy_bytes(environment.repository, environment.repository.resolve_commit("HEAD"))
-    except NotFoundError:
-        return None
-
-
-def _verified_heads(environment: Environment) -> dict[tuple[str, str], tuple[int, str]]:
-    """For each valid stream the furthest head here: how many memories, and the commit."""
-    from hn_memory.index.lookup import source_rows
-
-    index = environment.index()
-    found: dict[tuple[str, str], tuple[int, str]] = {}
-    for ref, head, sequence, _, _ in index.query(lambda db: list(source_rows(db))):
-        source = parse_source_ref(ref)
-        if source is not None:
-            key = (source.actor, source.stream)
-            found[key] = max(found.get(key, (0, "")), (sequence, head))
-    environment.note_invalid(index.invalid)
-    return dict(sorted(found.items()))
 
 
 def _selection(selection: Selection) -> dict[str, Any]:

@@ -221,9 +221,9 @@ class Service:
 
     def export_bundle(self, path: str | PathLike[str], streams: Sequence[str] = ()) -> dict[str, Any]:
         """Write a verifiable bundle of streams and the policy."""
-        from hn_memory.service import replicate
+        from hn_memory.service import bundles
 
-        return replicate.export_bundle(self.environment, path, streams)
+        return bundles.export_bundle(self.environment, path, streams)
 
     # -- policy -------------------------------------------------------------------------------------------
 

@@ -96,7 +96,12 @@ def texts(path: Path) -> list[str]:
 
 def fsck(path: Path) -> None:
     """Everything in the repository is whole."""
-    done = subprocess.run(["git", "-C", str(path), "-c", "core.fsmonitor=false", "fsck", "--strict"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", "-C", str(path), "-c", "core.fsmonitor=false", "fsck", "--strict"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     problems = [
         line for line in (done.stdout + done.stderr).splitlines() if not line.startswith(("dangling", "notice"))
     ]

@@ -24,7 +24,7 @@ def command(ctx: click.Context, file: str | None) -> None:
     session = session_of(ctx)
     if file is not None:
         from hn_memory.cli.render_replication import file_verified
-        from hn_memory.service.replicate import verify_file
+        from hn_memory.service.bundles import verify_file
 
         document = verify_file(Path(file_name(file)))
         session.reply(document, file_verified, status=0 if document["valid"] else InvalidSourceError.exit_status)
