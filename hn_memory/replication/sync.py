@@ -244,8 +244,7 @@ class _Sync:
         sizes = quarantine.sizes()
         importer = Importer(self.main, quarantine.repository(), self.remote.name, budgets, sizes, self.options.progress)
         judged = importer.judge(wanted)
-        if self.main.layout.shallow or importer.gaps:
-            replace_gaps(self.files, self.remote.name, {job.offer.stream for job in wanted}, importer.gaps)
+        replace_gaps(self.files, self.remote.name, {job.offer.stream for job in wanted}, importer.gaps)
         commits = sum(item.commits for item in judged)
         whole = len(wanted) == len(jobs) and all(item.head for item in judged) and len(sizes) <= 4 * commits
         self._tell("promote", 0)

@@ -37,7 +37,7 @@ def refs(where: Path | str, *prefixes: str) -> dict[str, str]:
 
 def bare(path: Path, *flags: str) -> Path:
     """A bare repository."""
-    git(path.parent, "init", "-q", "--bare", *flags, str(path))
+    git(path.parent, "init", "-q", "--bare", "-b", "main", *flags, str(path))
     return path
 
 
