@@ -7,7 +7,7 @@ single stream, every stream fits. Otherwise each stream is measured by itself, f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.identifiers import MEMORY_FILE, SIGNATURE_FILE
@@ -16,7 +16,10 @@ from hn_memory.repository.base import ObjectType, Repository, parse_tree
 from hn_memory.repository.reading import first_parents
 from hn_memory.repository.streams import Walked
 
-_BATCH = 512
+Steps = Callable[[str], Iterator[tuple[str, str, tuple[str, ...]]]]
+"""Commits, trees and parents along first parents, newest first."""
+
+_SHORT_WALK: Final = 60
 
 
 class OverBudgetError(HnError):
@@ -52,10 +55,11 @@ def walk_bounded(
     stop: Callable[[str], bool],
     budgets: Budgets,
     sizes: Mapping[str, tuple[str, int]] | None = None,
+    history: Steps | None = None,
 ) -> tuple[list[Walked], str | None]:
     """Commits from the first after a known one (or the root) up to `tip`, oldest first, and the known one.
 
-    With `sizes`, no commit larger than `maxObjectBytes` is read.
+    With `sizes`, no commit larger than `maxObjectBytes` is read. `history` lists a long history faster.
 
     Raises:
         OverBudgetError: there are more than `maxEvents`.
@@ -71,7 +75,7 @@ def walk_bounded(
                 raise OverBudgetError(f"{size} where {budgets.max_object_bytes} is allowed (maxObjectBytes)")
             yield from repository.read([oid])
 
-    steps = repository.parents(tip) if sizes is None else first_parents(guarded, tip, None)
+    steps = _steps(repository, tip, history) if sizes is None else first_parents(guarded, tip, None)
     for commit, tree, parents in steps:
         if stop(commit):
             found = commit
@@ -81,6 +85,16 @@ def walk_bounded(
         walked.append(Walked(commit, tree, parents))
     walked.reverse()
     return walked, found
+
+
+def _steps(repository: Repository, tip: str, history: Steps | None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """A short history is read commit by commit; only a long one is worth a child of its own."""
+    for count, step in enumerate(repository.parents(tip), 1):
+        yield step
+        if count == _SHORT_WALK and history is not None:
+            if step[2]:
+                yield from history(step[2][0])
+            return
 
 
 def measure(repository: Repository, walked: Sequence[Walked], budgets: Budgets) -> Measured:

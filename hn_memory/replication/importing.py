@@ -14,6 +14,7 @@ from hn_memory.replication.advertise import Offer
 from hn_memory.replication.budgets import OverBudgetError, arrival_fits, measure, walk_bounded
 from hn_memory.replication.compare import Histories, Parting, parting
 from hn_memory.replication.outcome import Evidence, Outcome
+from hn_memory.replication.quarantine import Quarantine
 from hn_memory.replication.shallow import ANCHOR_KIND
 from hn_memory.replication.verify import Part, Verified, memory_id_at, verify_parts
 from hn_memory.repository.base import Repository
@@ -67,14 +68,15 @@ class Importer:
     def __init__(
         self,
         main: Repository,
-        quarantine: Repository,
+        quarantine: Quarantine,
         remote: str,
         budgets: Budgets,
         sizes: Mapping[str, tuple[str, int]],
         progress: Progress | None,
     ) -> None:
         self._main = main
-        self._quarantine = quarantine
+        self._arrivals = quarantine
+        self._quarantine = quarantine.repository()
         self._remote = remote
         self._budgets = budgets
         self._sizes = sizes
@@ -124,7 +126,7 @@ class Importer:
             return commit in history
 
         sizes = None if self._fits else self._sizes
-        walked, stop = walk_bounded(self._quarantine, offer.commit, known, self._budgets, sizes)
+        walked, stop = walk_bounded(self._quarantine, offer.commit, known, self._budgets, sizes, self._arrivals.history)
         if base is not None and not walked and stop != base.commit and history:
             return self._rewound(job, base.sequence, history[offer.commit])
         if not self._fits or any(item.commit not in self._sizes for item in walked):

@@ -8,7 +8,6 @@ whole set; `finish` completes it when the next sync begins.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -170,6 +169,8 @@ def _move_pack(main: Repository, pack: Path) -> None:
             try:
                 source.rename(target)
             except OSError:
+                import shutil
+
                 # Another file system: copied beside it first, so that it appears at once.
                 beside = directory / f"tmp_pack_{os.urandom(8).hex()}"
                 shutil.copyfile(source, beside)

@@ -7,8 +7,7 @@ maintenance, submodules and tags are off; the transport's settings are the main 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,7 +20,7 @@ from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.discover import GIT, git_environment
 from hn_memory.repository.open import open_repository
 from hn_memory.repository.private import PrivateFiles
-from hn_memory.repository.spawn import run
+from hn_memory.repository.spawn import Child, run, stream
 
 QUARANTINE: Final = "replication/quarantine"
 PREFIX: Final = "refs/hn/quarantine/memory/"
@@ -85,7 +84,7 @@ class Quarantine:
         if self._repository is not None:
             self._repository.close()
             self._repository = None
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove(self.path)
 
     @property
     def objects(self) -> Path:
@@ -169,6 +168,19 @@ class Quarantine:
             found[oid] = (kind, int(size))
         return found
 
+    def history(self, tip: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Commit, tree and parents along first parents, newest first, as far as Git gets."""
+        command = [*GIT, f"--git-dir={self.path}", "rev-list", "--first-parent", "--format=%T %P", tip, "--"]
+        rest = b""
+        for chunk in stream(Child(command, git_environment())):
+            lines = (rest + chunk).split(b"\n")
+            # Two lines for each commit, and what is not whole yet.
+            whole = (len(lines) - 1) // 2 * 2
+            rest = b"\n".join(lines[whole:])
+            for at in range(0, whole, 2):
+                tree, *parents = lines[at + 1].decode("ascii").split(" ")
+                yield lines[at][7:].decode("ascii"), tree, tuple(name for name in parents if name)
+
     def _fetch_once(
         self,
         offers: Sequence[Offer],
@@ -214,7 +226,13 @@ def sweep(main: Repository) -> None:
     top = PrivateFiles(main.layout.common_dir)
     for name in top.names(QUARANTINE):
         if name.startswith(_TRANSACTION):
-            shutil.rmtree(top.path(f"{QUARANTINE}/{name}"), ignore_errors=True)
+            _remove(top.path(f"{QUARANTINE}/{name}"))
+
+
+def _remove(path: Path) -> None:
+    import shutil  # 5 ms, and a sync with nothing new has nothing to remove
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def over_size(done: Ended) -> bool:

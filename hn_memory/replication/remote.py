@@ -40,16 +40,19 @@ class Remote(NamedTuple):
         return env
 
 
-def find_remote(repository: Repository, name: str) -> Remote:
-    """A configured remote.
+def find_remote(repository: Repository, name: str | None) -> Remote:
+    """A configured remote; for None the only one, or `origin`.
 
     Raises:
-        UsageError `remote-invalid`; NotFoundError `remote-unknown`.
+        UsageError `remote-invalid`, `remote-missing`; NotFoundError `remote-unknown`.
     """
-    check_remote(name)
+    if name is not None:
+        check_remote(name)
     entries = _configuration(repository)
+    if name is None:
+        name = check_remote(_default(_names(entries)))
     if not any(key in (f"remote.{name}.url", f"remote.{name}.pushurl") for _, key, _ in entries):
-        known = sorted({key.split(".", 1)[1].rpartition(".")[0] for _, key, _ in entries if _is_url(key)})
+        known = _names(entries)
         raise NotFoundError(
             "remote-unknown",
             f"there is no remote {name}",
@@ -83,13 +86,22 @@ def bundle_remote(name: str, path: Path) -> Remote:
     return Remote(name, ((f"remote.{name}.url", str(path.absolute())),), None, bundle=True)
 
 
-def default_remote(repository: Repository) -> str:
-    """The remote that is meant when none is named: the only one, or `origin`.
+def remote_names(repository: Repository) -> list[str]:
+    """Names of all remotes, sorted."""
+    return _names(_configuration(repository))
 
-    Raises:
-        NotFoundError `remote-unknown`; UsageError `remote-missing`.
-    """
-    names = remote_names(repository)
+
+def command_place(repository: Repository) -> list[str]:
+    """`git -C` where relative URLs are meant from."""
+    layout = repository.layout
+    return [*GIT, "-C", os.fspath(layout.work_tree or layout.git_dir)]
+
+
+def _names(entries: list[tuple[str, str, str]]) -> list[str]:
+    return sorted({key.split(".", 1)[1].rpartition(".")[0] for _, key, _ in entries if _is_url(key)})
+
+
+def _default(names: list[str]) -> str:
     if not names:
         raise NotFoundError(
             "remote-unknown", "this repository has no remote", hint="Add one with `git remote add`.", field="remote"
@@ -99,17 +111,6 @@ def default_remote(repository: Repository) -> str:
             "remote-missing", "there are several remotes and none is called origin", hint="Name one.", field="remote"
         )
     return "origin" if "origin" in names else names[0]
-
-
-def remote_names(repository: Repository) -> list[str]:
-    """Names of all remotes, sorted."""
-    return sorted({key.split(".", 1)[1].rpartition(".")[0] for _, key, _ in _configuration(repository) if _is_url(key)})
-
-
-def command_place(repository: Repository) -> list[str]:
-    """`git -C` where relative URLs are meant from."""
-    layout = repository.layout
-    return [*GIT, "-C", os.fspath(layout.work_tree or layout.git_dir)]
 
 
 def _is_url(key: str) -> bool:

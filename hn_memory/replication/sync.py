@@ -134,9 +134,9 @@ class _Sync:
                 recovered = self._recover()
             advert = self._advertise()
             remember_offers(self.files, self.remote.name, [offer[:2] for offer in advert.offers])
-            self._import(advert)
+            state = self._import(advert)
             if not self.remote.bundle:
-                self._publish(advert)
+                self._publish(advert, state)
         finally:
             if self._quarantine is not None:
                 self._quarantine.close()
@@ -145,7 +145,7 @@ class _Sync:
 
     # -- import -------------------------------------------------------------------------------------------
 
-    def _import(self, advert: Advert) -> None:
+    def _import(self, advert: Advert) -> _State:
         state = self._read_refs()
         jobs, tips = self._plan(advert, state)
         judged = self._fetch_and_judge(jobs) if jobs else []
@@ -158,6 +158,7 @@ class _Sync:
                 tips.append(_tip(self.remote.name, (item.job.offer.actor, item.job.offer.stream), item.head))
         moves += self._evidence_moves([one for item in judged for one in item.evidence])
         promote(self.main, self.files, self.ledger, moves, tips)
+        return self._read_refs() if moves else state
 
     def _plan(self, advert: Advert, state: _State) -> tuple[list[Job], list[Tip]]:
         """What is to be fetched; what needs no fetch is told at once."""
@@ -242,7 +243,7 @@ class _Sync:
         arrived = set(fetched.arrived)
         wanted = [job for job in jobs if job.offer in arrived]
         sizes = quarantine.sizes()
-        importer = Importer(self.main, quarantine.repository(), self.remote.name, budgets, sizes, self.options.progress)
+        importer = Importer(self.main, quarantine, self.remote.name, budgets, sizes, self.options.progress)
         judged = importer.judge(wanted)
         replace_gaps(self.files, self.remote.name, {job.offer.stream for job in wanted}, importer.gaps)
         commits = sum(item.commits for item in judged)
@@ -276,8 +277,7 @@ class _Sync:
 
     # -- publication --------------------------------------------------------------------------------------
 
-    def _publish(self, advert: Advert) -> None:
-        state = self._read_refs()
+    def _publish(self, advert: Advert, state: _State) -> None:
         name = self.remote.name
         barred = {
             (item.actor or "", item.stream) for item in self.outcomes if item.word not in GOOD and item.accepted is None

@@ -64,13 +64,14 @@ def sync(
         NotFoundError `remote-unknown`, `file-missing`; UsageError `remote-invalid`, `timeout-invalid`.
         ConflictError `sync-busy`, `repository-busy`, `ref-moved`.
     """
-    from hn_memory.replication.bundle import is_bundle
-    from hn_memory.replication.remote import bundle_remote, default_remote, find_remote
+    from hn_memory.replication.remote import bundle_remote, find_remote
     from hn_memory.replication.sync import Options
     from hn_memory.replication.sync import sync as run
 
     repository = environment.repository
     if target is not None and _is_file(environment, os.fspath(target)):
+        from hn_memory.replication.bundle import is_bundle
+
         path = Path(target)
         if not is_bundle(path):
             raise HnError("file-unknown", f"{path.name} is no Git bundle", field="remote")
@@ -80,8 +81,7 @@ def sync(
     else:
         if name is not None:
             raise UsageError("usage", "--as names what a bundle file stands in for", field="as")
-        chosen = default_remote(repository) if target is None else os.fspath(target)
-        remote = find_remote(repository, chosen)
+        remote = find_remote(repository, None if target is None else os.fspath(target))
     options = Options(
         push=push,
         recover_shallow=recover_shallow,
