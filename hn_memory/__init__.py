@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from hn_memory.protocol.memory import VerifiedMemory, verify_memory
     from hn_memory.protocol.query import Request
     from hn_memory.recall.pattern import compile_pattern
+    from hn_memory.service.building import RecordArguments
     from hn_memory.service.service import Service, open_repository
-    from hn_memory.service.write import RecordArguments
 
 __all__ = [
     "HnError",
@@ -36,7 +36,7 @@ __all__ = [
 
 _HOMES = {
     "HnError": "hn_memory.errors",
-    "RecordArguments": "hn_memory.service.write",
+    "RecordArguments": "hn_memory.service.building",
     "Request": "hn_memory.protocol.query",
     "Service": "hn_memory.service.service",
     "VerifiedMemory": "hn_memory.protocol.memory",

@@ -6,14 +6,19 @@ from a text that a test holds equal to what click would print.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+
+_RARELY = 100_000
 
 OVERVIEW = os.path.join(os.path.dirname(__file__), "overview.txt")  # noqa: PTH118, PTH120 - pathlib is not free
 
 
 def main() -> int:
     """Run the command line in `sys.argv` and return the exit status."""
+    # Importing makes many objects and no garbage; looking for some among them would take a tenth of the time.
+    gc.set_threshold(_RARELY)
     arguments = sys.argv[1:]
     if "_HN_COMPLETE" not in os.environ:
         if arguments in (["--help"], ["-h"]):

@@ -109,4 +109,4 @@ def request_of(service: Service, values: Mapping[str, Any]) -> Request:
         from hn_memory.service.read import recall_path
 
         path = recall_path(service.environment, path)
-    return Request(**{**values, "at": values["at"] or "HEAD", "path": path})
+    return Request(**{**values, "at": "HEAD" if values["at"] is None else values["at"], "path": path})

@@ -11,7 +11,7 @@ from hn_memory.cli.inputs import FILE, STDIN, TEXT, read_bytes, read_text
 from hn_memory.errors import UsageError
 
 if TYPE_CHECKING:
-    from hn_memory.service.write import RecordArguments
+    from hn_memory.service.building import RecordArguments
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -136,7 +136,7 @@ def record_arguments(values: Mapping[str, Any], *, kind: str | None = None) -> R
         UsageError: flags that exclude each other, or a missing kind or content.
     """
     from hn_memory.protocol.record import Handoff
-    from hn_memory.service.write import RecordArguments
+    from hn_memory.service.building import RecordArguments
 
     if values["input_file"] is not None:
         return _from_input(values, kind)
@@ -165,7 +165,7 @@ def record_arguments(values: Mapping[str, Any], *, kind: str | None = None) -> R
 def _from_input(values: Mapping[str, Any], kind: str | None) -> RecordArguments:
     from hn_memory.protocol import limits
     from hn_memory.protocol.requests import read_record_request
-    from hn_memory.service.write import RecordArguments
+    from hn_memory.service.building import RecordArguments
 
     handoff = kind == "handoff"
     for name, flag in _EXCLUSIVE.items():

@@ -7,6 +7,7 @@ workers read, verify and take apart; the caller links the results into chains, w
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -103,25 +104,38 @@ def verify_commit(commit: StreamCommit) -> Entry | Refused:
 
 
 def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[Entry | Refused]:
-    """Entries of walked commits, in their order; spread over all cores when there are many."""
+    """One answer for each walked commit, in their order; spread over all cores when there are many.
+
+    The commits need not be of one stream: each is judged alone.
+    """
     workers = min(os.cpu_count() or 1, 8)
+    chunks = (list(walked[at : at + CHUNK]) for at in range(0, len(walked), CHUNK))
     if len(walked) < PARALLEL_FROM or workers < 2 or repository.backend == "fake":
-        for commit in read_walked(repository, walked):
-            yield verify_commit(commit)
+        for chunk in chunks:
+            yield from _verify_chunk(repository, chunk)
         return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    chunks = (list(walked[at : at + CHUNK]) for at in range(0, len(walked), CHUNK))
     with ProcessPoolExecutor(
         workers, mp_context=get_context("fork"), initializer=_start_worker, initargs=(repository.layout,)
     ) as pool:
         # A bounded window keeps the memory flat: results wait no longer than their turn.
-        pending = [pool.submit(_verify_chunk, chunk) for chunk in islice(chunks, workers * 4)]
+        pending = deque(pool.submit(_verify_by_worker, chunk) for chunk in islice(chunks, workers * 4))
         while pending:
-            entries = pending.pop(0).result()
-            pending += [pool.submit(_verify_chunk, chunk) for chunk in islice(chunks, 1)]
+            entries = pending.popleft().result()
+            pending.extend(pool.submit(_verify_by_worker, chunk) for chunk in islice(chunks, 1))
             yield from entries
+
+
+def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
+    try:
+        return [verify_commit(commit) for commit in read_walked(repository, chunk)]
+    except HnError as error:
+        if len(chunk) == 1:
+            return [Refused(chunk[0].commit, error.code, error.message)]
+    # The store refused one object (a damaged one): find out whose it is.
+    return [answer for one in chunk for answer in _verify_chunk(repository, [one])]
 
 
 _worker: Repository | None = None
@@ -145,7 +159,7 @@ def _leave_with(parent: BaseProcess | None) -> None:
     os._exit(1)
 
 
-def _verify_chunk(chunk: list[Walked]) -> list[Entry | Refused]:
+def _verify_by_worker(chunk: list[Walked]) -> list[Entry | Refused]:
     if _worker is None:
         raise RuntimeError("the worker was not started")
-    return [verify_commit(commit) for commit in read_walked(_worker, chunk)]
+    return _verify_chunk(_worker, chunk)

@@ -8,6 +8,8 @@ A record's judgments are grouped so that a receipt's exact counts come from few 
 speaking in a kind (trust, filters), a `site` is where and how a record is anchored (applicability), and a
 `class` is a voice, a site and a lifecycle with the number of records that share all three.
 
+`tagged` repeats the class, so that the records of a topic are counted without being looked up.
+
 Of a memory, `size` is what its content takes of recall's budget, `searched` what grep's work limit counts of it.
 """
 
@@ -16,7 +18,10 @@ from __future__ import annotations
 from typing import Final
 
 APPLICATION_ID: Final = 0x686E6D30
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+
+LIFE_CODES: Final = {"active": 0, "superseded": 1, "retracted": 2, "branching": 3, "dependency-missing": 4}
+"""Lifecycles by their place in recall's order."""
 
 PATHS_NONE: Final = 0
 PATHS_HOLD: Final = 1
@@ -41,7 +46,6 @@ CREATE TABLE memory(
     searched INTEGER
 );
 CREATE INDEX memory_order ON memory(life, ts DESC, class) WHERE class IS NOT NULL;
-CREATE INDEX memory_size ON memory(size) WHERE size > 8192;
 CREATE TABLE payload(n INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE voice(v INTEGER PRIMARY KEY, a INTEGER NOT NULL, kind TEXT NOT NULL, UNIQUE(a, kind));
 CREATE TABLE site(
@@ -58,7 +62,9 @@ CREATE TABLE lost(n INTEGER PRIMARY KEY);
 CREATE TABLE evidence(e INTEGER PRIMARY KEY, item TEXT NOT NULL UNIQUE);
 CREATE TABLE cites(e INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(e, n)) WITHOUT ROWID;
 CREATE TABLE topic(t INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE tagged(t INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(t, n)) WITHOUT ROWID;
+CREATE TABLE tagged(
+    t INTEGER NOT NULL, n INTEGER NOT NULL, class INTEGER NOT NULL, PRIMARY KEY(t, n)
+) WITHOUT ROWID;
 CREATE TABLE path(p INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE bound(p INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(p, n)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE terms USING fts5(text, content='', detail=none, columnsize=0, tokenize=ascii);

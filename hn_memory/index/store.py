@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from hn_memory.errors import HnError
 from hn_memory.index.schema import APPLICATION_ID, PATHS_UNKNOWN, SCHEMA_VERSION, TABLES
-from hn_memory.index.update import Progress, Updater, stale_sources
+from hn_memory.index.staleness import stale_sources
 from hn_memory.repository.base import Repository
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.streams import InvalidSource, Source, list_sources
@@ -44,6 +44,7 @@ _STAMP_BYTES: Final = 512
 
 if TYPE_CHECKING:
     from hn_memory.index.ingest import Entry
+    from hn_memory.index.update import Progress, Updater
 
 MISSING: Final = "it was missing"
 
@@ -225,7 +226,7 @@ class Index:
                         self._build(sources)
                     return
             with self._locked(), self._transaction():
-                Updater(self.db, self._repository).append(source, entries)
+                self._updater(self.db).append(source, entries)
         except (UnusableIndexError, sqlite3.Error, OSError, HnError):
             self._disconnect()
 
@@ -253,7 +254,7 @@ class Index:
                 self._open_file(locked=True)
             with self._transaction():
                 moved, gone = stale_sources(self.db, sources)
-                Updater(self.db, self._repository, self._progress).apply(moved, gone)
+                self._updater(self.db).apply(moved, gone)
             if moved or gone:
                 self.state = "updated"
 
@@ -288,7 +289,7 @@ class Index:
     def _apply_in_memory(self, db: sqlite3.Connection, sources: Sequence[Source]) -> None:
         db.execute("BEGIN")
         moved, gone = stale_sources(db, sources)
-        Updater(db, self._repository, self._progress).apply(moved, gone)
+        self._updater(db).apply(moved, gone)
         db.execute("COMMIT")
 
     def _can_judge_paths(self) -> bool:
@@ -298,6 +299,12 @@ class Index:
             for (anchor,) in self.db.execute("SELECT DISTINCT anchor FROM site WHERE paths = ?", (PATHS_UNKNOWN,))
         ]
         return bool(anchors) and any(found.type == "commit" for found in self._repository.info(anchors).values())
+
+    def _updater(self, db: sqlite3.Connection) -> Updater:
+        # Most commands find the index up to date and need none of this.
+        from hn_memory.index.update import Updater
+
+        return Updater(db, self._repository, self._progress)
 
     def _invalid_sources(self) -> Iterator[InvalidSource]:
         for row in self.db.execute(
@@ -454,13 +461,17 @@ class Index:
             try:
                 # In memory, not off: a source that does not hold is undone, and without a journal nothing can be.
                 connection.execute("PRAGMA journal_mode = MEMORY")
+                # Payloads of half a kilobyte waste a quarter of a page of the default size.
+                connection.execute("PRAGMA page_size = 16384")
                 connection.execute("PRAGMA synchronous = OFF")
                 connection.execute("PRAGMA cache_size = -65536")
                 connection.executescript(TABLES)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                # Few large portions of terms are merged faster than many small ones.
+                connection.execute("INSERT INTO terms(terms, rank) VALUES('hashsize', 33554432)")
                 connection.execute("BEGIN")
-                Updater(connection, self._repository, self._progress).apply(sources, ())
+                self._updater(connection).apply(sources, ())
                 connection.execute("COMMIT")
             finally:
                 connection.close()

@@ -7,18 +7,19 @@ the last one goes (a rewind, a deletion) the rows go too, and their text with th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hn_memory.errors import HnError
-from hn_memory.index.schema import PATHS_BROKEN, PATHS_HOLD, PATHS_NONE, PATHS_UNKNOWN
-from hn_memory.protocol.identifiers import KINDS
+from hn_memory.index.rows import Rows
 
 if TYPE_CHECKING:
-    from hn_memory.index.ingest import Entry
+    from hn_memory.index.ingest import Entry, Refused
     from hn_memory.protocol.chain import ChainHead
     from hn_memory.repository.base import Repository
-    from hn_memory.repository.streams import Source
+    from hn_memory.repository.streams import Source, Walked
 
 Progress = Callable[[str, int, int], None]
 """Called with a phase (`read`, `verify`, `link`), how many are done and how many there are."""
@@ -26,63 +27,58 @@ Progress = Callable[[str, int, int], None]
 BATCH: Final = 1024
 """Verified commits that are stored together."""
 
-LIFE_CODES: Final = {"active": 0, "superseded": 1, "retracted": 2, "branching": 3, "dependency-missing": 4}
-"""Lifecycles by their place in recall's order."""
 
-_RETRY: Final = frozenset({"object-missing", "object-corrupt"})
-"""Refusals that another fetch or a repair may cure without moving the ref; they are tried again each time."""
+class Walk(NamedTuple):
+    """Commits of a source that the index does not know yet, oldest first, and the known one below them."""
 
-_NAMES: Final = (("topic", "t", "tagged"), ("path", "p", "bound"), ("evidence", "e", "cites"))
-"""Tables of names, their key, and the table that says who uses them."""
+    commits: list[Walked]
+    stop: str | None
 
 
-def stale_sources(
-    connection: sqlite3.Connection, sources: Sequence[Source]
-) -> tuple[list[Source], list[tuple[str, int | None]]]:
-    """Sources whose ref moved or is new (or may have become readable), and stored sources that are gone."""
-    stored = {
-        ref: (head, tip, code) for ref, head, tip, code in connection.execute("SELECT ref, head, tip, code FROM source")
-    }
-    moved: list[Source] = []
-    for source in sources:
-        known = stored.pop(source.name.ref, None)
-        if known is None or known[0] != source.head or known[2] in _RETRY:
-            moved.append(source)
-    return moved, [(ref, tip) for ref, (_, tip, _) in stored.items()]
+def _rounds(moved: Iterable[Source]) -> list[list[Source]]:
+    """Sources of one stream in different rounds, so that the second finds what the first brought in."""
+    rounds: list[list[Source]] = []
+    seen: dict[tuple[str, str], int] = {}
+    for source in moved:
+        stream = (source.name.actor, source.name.stream)
+        at = seen.get(stream, 0)
+        seen[stream] = at + 1
+        if at == len(rounds):
+            rounds.append([])
+        rounds[at].append(source)
+    return rounds
 
 
-def entry_of(memory_id: str, payload: bytes) -> Entry:
-    """The entry of a stored payload, without the commit that carried it."""
-    from hn_memory.index.ingest import take_apart
-    from hn_memory.protocol.envelope import decode_envelope
-
-    return take_apart("", (), memory_id, decode_envelope(payload), payload)
-
-
-class Updater:
+class Updater(Rows):
     """Applies changes of sources to the tables, inside a transaction of the caller's."""
 
     def __init__(
         self, connection: sqlite3.Connection, repository: Repository, progress: Progress | None = None
     ) -> None:
-        self._db = connection
-        self._repository = repository
+        super().__init__(connection, repository)
         self._progress = progress
-        self._ids: dict[tuple[str, tuple[object, ...]], int] = {}
-        self._touched: set[int] = set()
-        self._targets: set[bytes] = set()
-        self._released: set[bytes] = set()
-        self._class_records: dict[int, int] = {}
-        self._site_checks: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-        self._emptied = False
-        self._unnamed: dict[str, set[int]] = {}
 
     def apply(self, moved: Iterable[Source], gone: Iterable[tuple[str, int | None]]) -> None:
         """Take in moved sources, drop gone ones, and settle the lifecycles that this touches."""
-        for source in moved:
-            self._move(source)
-            # Settled source by source, so that undoing a broken one undoes nothing else.
-            self._settle()
+        from hn_memory.index.ingest import verify_walked
+
+        for group in _rounds(moved):
+            walks = [self._walk(source) for source in group]
+            # All streams in one run, so that many short ones use all cores as one long one does.
+            entries = verify_walked(
+                self._repository, [commit for walk in walks if not isinstance(walk, HnError) for commit in walk.commits]
+            )
+            for source, walk in zip(group, walks, strict=True):
+                if isinstance(walk, Walk) and walk.stop is not None and not self._has_link(walk.stop):
+                    # Another source let go of the commit that this walk had ended at.
+                    deque(islice(entries, len(walk.commits)), maxlen=0)
+                    again = self._walk(source)
+                    commits = [] if isinstance(again, HnError) else again.commits
+                    self._move(source, again, verify_walked(self._repository, commits))
+                else:
+                    self._move(source, walk, entries)
+                # Settled source by source, so that undoing a broken one undoes nothing else.
+                self._settle()
         for ref, tip in gone:
             self._shift(tip, None)
             self._db.execute("DELETE FROM source WHERE ref = ?", (ref,))
@@ -105,15 +101,41 @@ class Updater:
 
     # -- sources ------------------------------------------------------------------------------------------
 
-    def _move(self, source: Source) -> None:
+    def _walk(self, source: Source) -> Walk | HnError:
+        """The commits of a source that the index does not know, or why they cannot be walked."""
+        from hn_memory.repository.scan import BrokenStreamError
+        from hn_memory.repository.streams import walk_stream
+
+        if source.invalid is not None:
+            return HnError("source-symbolic", source.invalid)
+        row = self._db.execute(
+            "SELECT s FROM stream JOIN actor USING(a) WHERE actor.id = ? AND stream.id = ?",
+            (source.name.actor, source.name.stream),
+        ).fetchone()
+
+        def known(commit: str) -> bool:
+            if row is None:
+                return False
+            found = self._db.execute("SELECT 1 FROM link WHERE oid = ? AND s = ?", (bytes.fromhex(commit), row[0]))
+            return found.fetchone() is not None
+
+        try:
+            walked, stop = walk_stream(self._repository, source.head, known)
+        except HnError as error:
+            return BrokenStreamError(error, None, 0)
+        if not walked and stop is None:
+            return HnError("object-missing", "the ref names no commit that is here")
+        return Walk(walked, stop)
+
+    def _move(self, source: Source, walk: Walk | HnError, entries: Iterator[Entry | Refused]) -> None:
         from hn_memory.repository.scan import BrokenStreamError
 
         row = self._db.execute("SELECT tip FROM source WHERE ref = ?", (source.name.ref,)).fetchone()
         old = None if row is None else row[0]
         try:
-            if source.invalid is not None:
-                raise HnError("source-symbolic", source.invalid)
-            tip = self._advance(source, old)
+            if isinstance(walk, HnError):
+                raise walk
+            tip = self._advance(source, old, walk, islice(entries, len(walk.commits)))
         except HnError as error:
             self._shift(old, None)
             broken = error.as_source(source.name.ref) if isinstance(error, BrokenStreamError) else None
@@ -132,30 +154,13 @@ class Updater:
             "INSERT OR REPLACE INTO source(ref, head, tip) VALUES(?,?,?)", (source.name.ref, source.head, tip)
         )
 
-    def _advance(self, source: Source, old: int | None) -> int:
+    def _advance(self, source: Source, old: int | None, walk: Walk, entries: Iterator[Entry | Refused]) -> int:
         """Verify what is new on a source and move its hold on the chain; its new tip."""
-        from hn_memory.index.ingest import Refused, verify_walked
+        from hn_memory.index.ingest import Refused
         from hn_memory.protocol.chain import StreamChain
         from hn_memory.repository.scan import BrokenStreamError
-        from hn_memory.repository.streams import walk_stream
 
-        row = self._db.execute(
-            "SELECT s FROM stream JOIN actor USING(a) WHERE actor.id = ? AND stream.id = ?",
-            (source.name.actor, source.name.stream),
-        ).fetchone()
-
-        def known(commit: str) -> bool:
-            if row is None:
-                return False
-            found = self._db.execute("SELECT 1 FROM link WHERE oid = ? AND s = ?", (bytes.fromhex(commit), row[0]))
-            return found.fetchone() is not None
-
-        try:
-            walked, stop = walk_stream(self._repository, source.head, known)
-        except HnError as error:
-            raise BrokenStreamError(error, None, 0) from None
-        if not walked and stop is None:
-            raise HnError("object-missing", "the ref names no commit that is here")
+        stop = walk.stop
         base = None if stop is None else self._link_of(stop)
         chain = StreamChain(source.name.actor, source.name.stream, None if stop is None else self._head_of(stop))
         start = 0 if chain.head is None else chain.head.sequence
@@ -164,7 +169,7 @@ class Updater:
         self._db.execute("SAVEPOINT advance")
         try:
             tip = base
-            for entry in verify_walked(self._repository, walked):
+            for entry in entries:
                 commit = entry.commit
                 if isinstance(entry, Refused):
                     raise HnError(entry.code, entry.message)
@@ -175,12 +180,14 @@ class Updater:
                     tip = self._insert(batch, tip)
                     batch = []
                     if self._progress is not None:
-                        self._progress("verify", position - start, len(walked))
+                        self._progress("verify", position - start, len(walk.commits))
             tip = self._insert(batch, tip)
         except HnError as error:
             self._db.execute("ROLLBACK TO advance")
             self._db.execute("RELEASE advance")
             self._forget_ids()
+            # What this stream has left in the run is not looked at, but taken, for the next stream's sake.
+            deque(entries, maxlen=0)
             raise BrokenStreamError(error, commit, position + 1) from None
         self._db.execute("RELEASE advance")
         # The rows just inserted are held already; below them the hold moves from the old tip to the base.
@@ -188,6 +195,10 @@ class Updater:
         if tip is None:
             raise HnError("object-missing", "the ref names no commit that is here")
         return tip
+
+    def _has_link(self, commit: str) -> bool:
+        found = self._db.execute("SELECT 1 FROM link WHERE oid = ?", (bytes.fromhex(commit),))
+        return found.fetchone() is not None
 
     def _link_of(self, commit: str) -> int:
         row = self._db.execute("SELECT c FROM link WHERE oid = ?", (bytes.fromhex(commit),)).fetchone()
@@ -225,305 +236,3 @@ class Updater:
                 old = at_old[1]
                 at_old = place(old)
         self._drop(released)
-
-    # -- rows ---------------------------------------------------------------------------------------------
-
-    def _insert(self, entries: Sequence[Entry], parent: int | None) -> int | None:
-        """Store verified entries that follow `parent` in one stream; the link of the last one."""
-        if not entries:
-            return parent
-        db = self._db
-        row = db.execute("SELECT max((SELECT max(n) FROM memory), (SELECT max(c) FROM link))").fetchone()
-        fresh = (row[0] or 0) + 1
-        if row[0] is None:
-            # max() of a NULL and a number is NULL: one of the tables is empty, and so is the other.
-            fresh = 1
-        stream = self._stream(entries[0].actor, entries[0].stream)
-        memories: list[tuple[object, ...]] = []
-        links, payloads, terms, tagged, bound, cites, edges = [], [], [], [], [], [], []
-        self._check_paths(entries)
-        for entry in entries:
-            c, fresh = fresh, fresh + 1
-            raw = bytes.fromhex(entry.id[7:])
-            known = db.execute("SELECT n FROM memory WHERE id = ?", (raw,)).fetchone()
-            n = c if known is None else known[0]
-            links.append((c, bytes.fromhex(entry.commit), n, parent, stream, entry.sequence, 1))
-            parent = c
-            if known is not None:
-                continue
-            self._targets.add(raw)
-            actor = self._actor(entry.actor)
-            payloads.append((n, entry.payload))
-            if entry.target is not None:
-                target = bytes.fromhex(entry.target[7:])
-                edges.append((n, entry.operation, actor, target))
-                self._targets.add(target)
-                self._touched.add(n)
-            if entry.kind is None:
-                memories.append((n, raw, None, None, entry.timestamp, 0, 0))
-                continue
-            klass = self._class(self._voice(actor, entry.kind), self._site(entry), 0)
-            self._count(klass, 1)
-            memories.append((n, raw, klass, 0, entry.timestamp, entry.size, entry.searched))
-            terms.append((n, entry.terms))
-            tagged += [(self._id("topic", "t", ("name",), (topic,)), n) for topic in entry.topics]
-            bound += [(self._id("path", "p", ("name",), (path,)), n) for path, _ in entry.paths]
-            cites += [(self._id("evidence", "e", ("item",), (item,)), n) for item in entry.evidence]
-        db.executemany("INSERT INTO memory(n, id, class, life, ts, size, searched) VALUES(?,?,?,?,?,?,?)", memories)
-        db.executemany("INSERT INTO link(c, oid, n, parent, s, sequence, live) VALUES(?,?,?,?,?,?,?)", links)
-        db.executemany("INSERT INTO payload(n, data) VALUES(?,?)", payloads)
-        db.executemany("INSERT INTO terms(rowid, text) VALUES(?,?)", terms)
-        db.executemany("INSERT INTO tagged(t, n) VALUES(?,?)", tagged)
-        db.executemany("INSERT INTO bound(p, n) VALUES(?,?)", bound)
-        db.executemany("INSERT INTO cites(e, n) VALUES(?,?)", cites)
-        db.executemany("INSERT INTO edge(n, op, a, target) VALUES(?,?,?,?)", edges)
-        return parent
-
-    def _drop(self, released: Sequence[int]) -> None:
-        """Delete links nobody holds any more, and memories without a link."""
-        db = self._db
-        for c in released:
-            row = db.execute("SELECT n, live FROM link WHERE c = ?", (c,)).fetchone()
-            if row[1] > 0:
-                continue
-            n = row[0]
-            db.execute("DELETE FROM link WHERE c = ?", (c,))
-            other = (
-                db.execute("SELECT 1 FROM link WHERE c = ?1 AND n = ?1", (n,)).fetchone()
-                or db.execute("SELECT 1 FROM link WHERE n = ? AND c <> n", (n,)).fetchone()
-            )
-            if other is None:
-                self._delete_memory(n)
-
-    def _delete_memory(self, n: int) -> None:
-        db = self._db
-        raw, klass, payload = db.execute(
-            "SELECT id, class, data FROM memory JOIN payload USING(n) WHERE n = ?", (n,)
-        ).fetchone()
-        entry = entry_of("sha256:" + raw.hex(), payload)
-        if klass is not None:
-            self._count(klass, -1)
-            # A contentless FTS table forgets a row only when it is told what the row said.
-            db.execute("INSERT INTO terms(terms, rowid, text) VALUES('delete', ?, ?)", (n, entry.terms))
-        for table, key, users, column, items in (
-            (*_NAMES[0], "name", entry.topics),
-            (*_NAMES[1], "name", tuple(path for path, _ in entry.paths)),
-            (*_NAMES[2], "item", entry.evidence),
-        ):
-            for item in items:
-                number = self._id(table, key, (column,), (item,))
-                db.execute(f"DELETE FROM {users} WHERE {key} = ? AND n = ?", (number, n))
-                self._unnamed.setdefault(table, set()).add(number)
-        self._emptied = True
-        for table in ("memory", "payload", "edge", "lost"):
-            db.execute(f"DELETE FROM {table} WHERE n = ?", (n,))
-        self._touched.discard(n)
-        self._targets.add(raw)
-        if entry.target is not None:
-            self._released.add(bytes.fromhex(entry.target[7:]))
-
-    def _check_paths(self, entries: Sequence[Entry]) -> None:
-        """What path pairs amount to at their anchors; asked of the repository once per distinct set."""
-        wanted = {(entry.anchor, entry.paths) for entry in entries if entry.paths} - self._site_checks.keys()
-        if not wanted:
-            return
-        from hn_memory.protocol.record import Anchor, PathAnchor
-        from hn_memory.repository.world import RepositoryWorld
-
-        world = RepositoryWorld(self._repository, "")
-        anchors = {
-            key: Anchor(key[0], tuple(PathAnchor(path, blob) for path, blob in key[1])) for key in sorted(wanted)
-        }
-        world.prepare(anchors.values(), (), ())
-        for key, anchor in anchors.items():
-            state = world.anchor_state(anchor)
-            exists = world.commit_state(anchor.commit) is None
-            self._site_checks[key] = (
-                PATHS_HOLD if state is None
-                else PATHS_BROKEN if state == "anchor-invalid" and exists
-                else PATHS_UNKNOWN
-            )  # fmt: skip
-
-    def _resolve_unknown_paths(self) -> None:
-        """Judge again the paths of records whose anchor was not here when they were read, where it is now."""
-        db = self._db
-        anchors = [row[0] for row in db.execute("SELECT DISTINCT anchor FROM site WHERE paths = ?", (PATHS_UNKNOWN,))]
-        if not anchors:
-            return
-        here = [oid for oid, info in self._repository.info(anchors).items() if info.type == "commit"]
-        for anchor in here:
-            rows = db.execute(
-                "SELECT memory.n, memory.id, memory.life, class.k, class.v, data FROM site "
-                "JOIN class ON class.s = site.s JOIN memory ON memory.class = class.k JOIN payload USING(n) "
-                "WHERE site.anchor = ? AND site.paths = ?",
-                (anchor, PATHS_UNKNOWN),
-            ).fetchall()
-            for n, raw, life, klass, voice, payload in rows:
-                entry = entry_of("sha256:" + raw.hex(), payload)
-                self._check_paths([entry])
-                now = self._class(voice, self._site(entry), life)
-                if now != klass:
-                    self._count(klass, -1)
-                    self._count(now, 1)
-                    db.execute("UPDATE memory SET class = ? WHERE n = ?", (now, n))
-        self._settle()
-
-    # -- names --------------------------------------------------------------------------------------------
-
-    def _id(self, table: str, key: str, columns: tuple[str, ...], values: tuple[object, ...]) -> int:
-        cached = self._ids.get((table, values))
-        if cached is not None:
-            return cached
-        where = " AND ".join(f"{column} = ?" for column in columns)
-        row = self._db.execute(f"SELECT {key} FROM {table} WHERE {where}", values).fetchone()
-        if row is None:
-            marks = ", ".join("?" * len(values))
-            cursor = self._db.execute(f"INSERT INTO {table}({', '.join(columns)}) VALUES({marks})", values)
-            row = (cursor.lastrowid,)
-        self._ids[(table, values)] = int(row[0])
-        return int(row[0])
-
-    def _forget_ids(self) -> None:
-        """After a rollback: nothing remembered may name a row that is gone."""
-        self._ids.clear()
-        self._class_records.clear()
-        self._touched.clear()
-        self._targets.clear()
-        self._released.clear()
-
-    def _actor(self, actor: str) -> int:
-        return self._id("actor", "a", ("id",), (actor,))
-
-    def _stream(self, actor: str, stream: str) -> int:
-        return self._id("stream", "s", ("a", "id"), (self._actor(actor), stream))
-
-    def _voice(self, actor: int, kind: str) -> int:
-        if kind not in KINDS:
-            raise ValueError(kind)
-        return self._id("voice", "v", ("a", "kind"), (actor, kind))
-
-    def _site(self, entry: Entry) -> int:
-        paths = self._site_checks[(entry.anchor, entry.paths)] if entry.paths else PATHS_NONE
-        return self._id(
-            "site", "s", ("anchor", "mode", "subject", "paths"), (entry.anchor, entry.mode, entry.subject or "", paths)
-        )
-
-    def _class(self, voice: int, site: int, life: int) -> int:
-        cached = self._ids.get(("class", (voice, site, life)))
-        if cached is not None:
-            return cached
-        row = self._db.execute("SELECT k FROM class WHERE v = ? AND s = ? AND life = ?", (voice, site, life)).fetchone()
-        if row is None:
-            cursor = self._db.execute("INSERT INTO class(v, s, life, records) VALUES(?,?,?,0)", (voice, site, life))
-            row = (cursor.lastrowid,)
-        self._ids[("class", (voice, site, life))] = int(row[0])
-        return int(row[0])
-
-    def _count(self, klass: int, by: int) -> None:
-        self._class_records[klass] = self._class_records.get(klass, 0) + by
-        self._emptied = self._emptied or by < 0
-
-    def _sweep(self) -> None:
-        """Forget names that nothing uses any more: of what is gone, not even a topic stays."""
-        if not self._emptied:
-            return
-        db = self._db
-        for table, key, users in _NAMES:
-            db.executemany(
-                f"DELETE FROM {table} WHERE {key} = ?1 AND NOT EXISTS (SELECT 1 FROM {users} WHERE {key} = ?1)",
-                [(number,) for number in self._unnamed.get(table, ())],
-            )
-        db.execute("DELETE FROM class WHERE records = 0")
-        db.execute("DELETE FROM voice WHERE v NOT IN (SELECT v FROM class)")
-        db.execute("DELETE FROM site WHERE s NOT IN (SELECT s FROM class)")
-        # Every link hangs on the tip of a source, so the tips name all streams.
-        db.execute("DELETE FROM stream WHERE s NOT IN (SELECT link.s FROM source JOIN link ON link.c = source.tip)")
-        db.execute("DELETE FROM actor WHERE a NOT IN (SELECT a FROM stream)")
-        self._emptied = False
-        self._unnamed.clear()
-        self._ids.clear()
-
-    # -- lifecycles ---------------------------------------------------------------------------------------
-
-    def _settle(self) -> None:
-        """Lifecycles of every record that a new, dropped or newly found relationship names."""
-        db = self._db
-        affected = set(self._touched)
-        for target in self._targets | self._released:
-            # Relationships waiting for a target that has come or gone; most memories have none.
-            waiting = [row[0] for row in db.execute("SELECT n FROM edge WHERE target = ?", (target,))]
-            if waiting or target in self._released:
-                affected.update(waiting)
-                affected.update(row[0] for row in db.execute("SELECT n FROM memory WHERE id = ?", (target,)))
-        turned: set[int] = set()
-        for n in sorted(affected):
-            self._judge(n, turned)
-        # Whether a superseded record is lost depends on the lifecycles of its successors.
-        again = set(affected)
-        for n in turned:
-            again.update(
-                row[0]
-                for row in db.execute("SELECT m.n FROM edge e JOIN memory m ON m.id = e.target WHERE e.n = ?", (n,))
-            )
-        for n in sorted(again):
-            self._judge_lost(n)
-        for klass, by in self._class_records.items():
-            db.execute("UPDATE class SET records = records + ? WHERE k = ?", (by, klass))
-        self._class_records.clear()
-        self._touched.clear()
-        self._targets.clear()
-        self._released.clear()
-
-    def _judge(self, n: int, turned: set[int]) -> None:
-        from hn_memory.protocol.projection import lifecycle_state
-
-        db = self._db
-        row = db.execute(
-            "SELECT memory.id, memory.life, class.v, class.s, memory.class "
-            "FROM memory JOIN class ON k = class WHERE n = ?",
-            (n,),
-        ).fetchone()
-        if row is None:
-            return
-        memory_id, life, voice, site, klass = row
-        orphan = db.execute(
-            "SELECT 1 FROM edge WHERE n = ? AND op = 'supersede' AND target <> ? "
-            "AND NOT EXISTS (SELECT 1 FROM memory WHERE id = edge.target)",
-            (n, memory_id),
-        ).fetchone()
-        counts = dict(
-            db.execute(
-                "SELECT op, count(*) FROM edge WHERE target = ? AND n <> ? AND op <> 'challenge' "
-                "AND a = (SELECT a FROM voice WHERE v = ?) GROUP BY op",
-                (memory_id, n, voice),
-            )
-        )
-        state = LIFE_CODES[lifecycle_state(orphan is not None, counts.get("retract", 0), counts.get("supersede", 0))]
-        if state == life:
-            return
-        turned.add(n)
-        now = self._class(voice, site, state)
-        self._count(klass, -1)
-        self._count(now, 1)
-        db.execute("UPDATE memory SET class = ?, life = ? WHERE n = ?", (now, state, n))
-
-    def _judge_lost(self, n: int) -> None:
-        """A superseded record is lost when every successor is retracted: nothing current speaks for it."""
-        db = self._db
-        row = db.execute("SELECT id, life FROM memory WHERE n = ? AND class IS NOT NULL", (n,)).fetchone()
-        lost = (
-            row is not None
-            and row[1] == LIFE_CODES["superseded"]
-            and db.execute(
-                "SELECT 1 FROM edge e JOIN memory s ON s.n = e.n "
-                "WHERE e.target = ? AND e.op = 'supersede' AND e.n <> ? AND s.life <> ? "
-                "AND e.a = (SELECT voice.a FROM memory m JOIN class ON class.k = m.class "
-                "JOIN voice ON voice.v = class.v WHERE m.n = ?)",
-                (row[0], n, LIFE_CODES["retracted"], n),
-            ).fetchone()
-            is None
-        )
-        if lost:
-            db.execute("INSERT OR IGNORE INTO lost(n) VALUES(?)", (n,))
-        else:
-            db.execute("DELETE FROM lost WHERE n = ?", (n,))

@@ -35,11 +35,11 @@ class StreamEntry(NamedTuple):
 
 
 class StreamCommit(NamedTuple):
-    """What a commit holds, as read and before it is trusted."""
+    """What a commit holds, as read and before it is trusted. `entries` is None where its tree is not here."""
 
     commit: str
     parents: tuple[str, ...]
-    entries: tuple[StreamEntry, ...]
+    entries: tuple[StreamEntry, ...] | None
 
 
 class ChainHead(NamedTuple):
@@ -113,6 +113,8 @@ class StreamChain:
 
 def read_files(commit: StreamCommit) -> tuple[bytes, bytes]:
     """Rules 1 and 2: the payload and the raw signature of a commit."""
+    if commit.entries is None:
+        raise HnError("object-missing", "the tree of the commit is not in the object store")
     found: dict[str, bytes] = {}
     for entry in commit.entries:
         if entry.name not in limits.FILE_BYTES:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from hn_memory.errors import HnError
@@ -137,6 +137,35 @@ def read_record(reader: Reader, value: Any, where: str) -> Record:
     )
 
 
+RECORD_FIELDS: Final = (
+    "kind", "content", "anchor", "applicability", "topics", "evidence", "attemptOutcome", "handoff",
+)  # fmt: skip
+
+
+def follows(fields: Iterable[str], order: Sequence[str]) -> bool:
+    """Do the fields stand in this order, whichever of them are there?"""
+    at = -1
+    for name in fields:
+        found = order.index(name)
+        if found <= at:
+            return False
+        at = found
+    return True
+
+
+def record_in_order(record: dict[str, Any]) -> bool:
+    """Do the fields of a record that `read_record` accepted stand in canonical order, without empty `paths`?"""
+    anchor, handoff = record["anchor"], record.get("handoff")
+    paths = anchor.get("paths")
+    return (
+        follows(record, RECORD_FIELDS)
+        and follows(anchor, ("commit", "paths", "subject"))
+        and follows(record["applicability"], ("mode", "subject"))
+        and (paths is None or (paths != [] and all(list(pair) == ["path", "blob"] for pair in paths)))
+        and (handoff is None or list(handoff) == [name for name, _ in HANDOFF_LISTS])
+    )
+
+
 def anchor_document(anchor: Anchor) -> dict[str, Any]:
     """The JSON value of an anchor; empty parts vanish."""
     document: dict[str, Any] = {"commit": anchor.commit}
@@ -206,7 +235,9 @@ def check_record(record: Record, where: str = "record") -> None:
     _check_applicability(record, f"{where}.applicability")
     if record.kind == "attempt":
         if record.attempt_outcome is None:
-            _refuse("an attempt needs an outcome", f"{where}.attemptOutcome")
+            _refuse(
+                "an attempt needs an outcome", f"{where}.attemptOutcome", "Say it with --outcome, for example no-gain."
+            )
         if not is_token(record.attempt_outcome, limits.OUTCOME_BYTES):
             _refuse(
                 f"an outcome is lower-case letters, digits and inner hyphens, at most {limits.OUTCOME_BYTES}",
@@ -215,7 +246,11 @@ def check_record(record: Record, where: str = "record") -> None:
     elif record.attempt_outcome is not None:
         _refuse("only an attempt has an outcome", f"{where}.attemptOutcome")
     if record.kind == "verification" and not record.evidence:
-        _refuse("a verification needs at least one evidence ID", f"{where}.evidence")
+        _refuse(
+            "a verification needs at least one evidence ID",
+            f"{where}.evidence",
+            "Cite what was checked, for example --evidence git:$(git rev-parse HEAD).",
+        )
     if record.kind == "handoff":
         if record.handoff is None:
             _refuse("a handoff needs its four lists", f"{where}.handoff")

@@ -15,6 +15,10 @@ class _DuplicateFieldError(Exception):
     """Raised from inside the parser; carries the repeated name."""
 
 
+class _ConstantError(ValueError):
+    """Raised from inside the parser for `NaN` and the infinities."""
+
+
 class _Repeated(dict[str, Any]):
     """An object that named a field twice; kept where its inside may turn out not to concern us."""
 
@@ -47,7 +51,7 @@ def _mark_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not JSON")
+    raise _ConstantError(text)
 
 
 def loads(data: bytes, code: str, what: str, *, usage: bool = True, everywhere: bool = True) -> Any:
@@ -79,8 +83,10 @@ def loads(data: bytes, code: str, what: str, *, usage: bool = True, everywhere: 
         raise error_type(code, f"{what} is not one JSON value: {error.msg} at byte {at}") from None
     except RecursionError:
         raise error_type(code, f"{what} is nested too deeply") from None
-    except ValueError as error:
-        raise error_type(code, f"{what} is not JSON: {str(error)[:120]}") from None
+    except _ConstantError as error:
+        raise error_type(code, f"{what} is not JSON: {error} is no number of it") from None
+    except ValueError:
+        raise error_type(code, f"{what} is not JSON as we read it: a number in it is too long") from None
     return value
 
 

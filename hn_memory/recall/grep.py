@@ -61,7 +61,10 @@ class PatternSelection(Selection):
         return int(weight)
 
     def _eligible(self) -> Iterator[tuple[int, bytes]]:
-        return self._db.execute(f"SELECT n, data FROM memory CROSS JOIN payload USING(n) WHERE 1 {self._conditions()}")
+        # A generator, so that the query begins when it is read: no table may change under it.
+        yield from self._db.execute(
+            f"SELECT n, data FROM memory CROSS JOIN payload USING(n) WHERE 1 {self._conditions()}"
+        )
 
     def _payload(self, n: int) -> tuple[int, bytes]:
         (data,) = self._db.execute("SELECT data FROM payload WHERE n = ?", (n,)).fetchone()

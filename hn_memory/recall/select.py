@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hn_memory.index.lookup import contains, valid_edges
-from hn_memory.index.schema import PATHS_BROKEN, PATHS_UNKNOWN
-from hn_memory.index.update import LIFE_CODES, entry_of
+from hn_memory.index.schema import LIFE_CODES, PATHS_BROKEN, PATHS_UNKNOWN
 from hn_memory.protocol.projection import LIFECYCLES, Context
 from hn_memory.protocol.query import NormalRequest
 from hn_memory.recall.gates import (
@@ -78,7 +77,9 @@ class Selection:
         self._context = context
         self._world = world
         self.withheld: Counter[str] = Counter()
+        # What narrows the records before the gates: a table of row numbers, or one topic.
         self._narrow: str | None = None
+        self._topic: int | None = None
         connection.execute("PRAGMA temp_store = MEMORY")
         self._filter_candidates()
         self._judge_voices()
@@ -107,6 +108,9 @@ class Selection:
     def _filter_candidates(self) -> None:
         """Topics and a path narrow the records before anything else is looked at."""
         request = self._request
+        if request.path is None and len(request.topics) == 1:
+            self._pool_of_topic(request.topics[0])
+            return
         sets = [
             ("SELECT n FROM tagged WHERE t = (SELECT t FROM topic WHERE name = ?)", topic) for topic in request.topics
         ]
@@ -126,6 +130,24 @@ class Selection:
         )
         self._pool = "temp.pool"
 
+    def _pool_of_topic(self, topic: str) -> None:
+        """One topic alone needs no table of candidates: its rows say the class of each record."""
+        row = self._db.execute("SELECT t FROM topic WHERE name = ?", (topic,)).fetchone()
+        self._topic = -1 if row is None else int(row[0])
+        self._table("pool", "k INTEGER PRIMARY KEY, records INTEGER")
+        self._db.execute(
+            "INSERT INTO pool SELECT class, count(*) FROM tagged WHERE t = ? GROUP BY class", (self._topic,)
+        )
+        self._pool = "temp.pool"
+
+    def _within(self, column: str) -> str:
+        """The condition that a row number is among what the request narrows to."""
+        if self._narrow is not None:
+            return f"AND {column} IN (SELECT n FROM {self._narrow})"
+        if self._topic is not None:
+            return f"AND EXISTS (SELECT 1 FROM tagged WHERE tagged.t = {self._topic} AND tagged.n = {column})"
+        return ""
+
     def _judge_voices(self) -> None:
         request, policy = self._request, self._context.policy
         self._table("voice_gate", "v INTEGER PRIMARY KEY, filtered INTEGER, trust TEXT")
@@ -140,11 +162,12 @@ class Selection:
     def _judge_sites(self) -> None:
         sites = self._db.execute("SELECT s, anchor, mode, subject, paths FROM site").fetchall()
         open_sites = [site for site in sites if not site_is_filtered(site[3] or None, self._request)]
-        evidence = self._git_evidence()
+        # All evidence in one question, whatever the filters: telling which is cited by whom takes longer.
+        self._evidence = self._db.execute("SELECT e, item FROM evidence").fetchall()
         self._world.prepare_commits(
             (anchor for _, anchor, _, _, _ in open_sites),
             (anchor for _, anchor, mode, _, _ in open_sites if mode == "descendants"),
-            evidence,
+            [item[4:] for _, item in self._evidence if item.startswith("git:")],
         )
         self._table("site_gate", "s INTEGER PRIMARY KEY, filtered INTEGER, reason TEXT")
         verdicts: list[tuple[int, int, str | None]] = []
@@ -174,7 +197,7 @@ class Selection:
             f"SELECT {early} AS early, sum(pool.records) {judged} GROUP BY early HAVING early IS NOT NULL"
         ):
             withheld[reason] += records or 0
-        if self._narrow is not None:
+        if self._pool != "class":
             everything = db.execute("SELECT sum(records) FROM class").fetchone()[0] or 0
             pooled = db.execute("SELECT sum(records) FROM temp.pool").fetchone()[0] or 0
             withheld[FILTERED] += everything - pooled
@@ -185,35 +208,19 @@ class Selection:
             f"WHERE {early} IS NULL AND pool.records > 0"
         )
 
-    def _git_evidence(self) -> list[str]:
-        """Object IDs that candidates cite, each once."""
-        rows = self._db.execute(f"SELECT item FROM evidence WHERE item >= 'git:' AND item < 'git;' {self._cited()}")
-        return [row[0][4:] for row in rows]
-
-    def _cited(self) -> str:
-        return "AND e IN (SELECT e FROM cites WHERE n IN (SELECT n FROM candidate))" if self._narrow else ""
-
     def _find_lacking(self) -> bool:
         """Records that cite something absent, in `lacking`; False when there are none."""
         db = self._db
-        absent: list[tuple[int]] = []
-        for e, item in db.execute(f"SELECT e, item FROM evidence WHERE 1 {self._cited()}").fetchall():
-            kind, _, name = item.partition(":")
-            if kind == "git":
-                found = self._world.object_exists(name)
-            elif kind == "event":
-                found = self._world.event_accepted(name)
-            else:
-                found = contains(db, name)
-            if not found:
-                absent.append((e,))
+        absent = [(e,) for e, item in self._evidence if not self._is_here(item)]
         self._table("lacking", "n INTEGER PRIMARY KEY")
         if not absent:
             return False
         self._table("absent", "e INTEGER PRIMARY KEY")
         db.executemany("INSERT INTO absent VALUES(?)", absent)
-        narrow = f"AND n IN (SELECT n FROM {self._narrow})" if self._narrow else ""
-        db.execute(f"INSERT OR IGNORE INTO lacking SELECT n FROM absent CROSS JOIN cites USING(e) WHERE 1 {narrow}")
+        db.execute(
+            "INSERT OR IGNORE INTO lacking SELECT cites.n FROM absent CROSS JOIN cites USING(e) "
+            f"WHERE 1 {self._within('cites.n')}"
+        )
         counted = db.execute(
             "SELECT class, count(*) FROM lacking CROSS JOIN memory USING(n) JOIN open ON open.k = class GROUP BY class"
         ).fetchall()
@@ -221,6 +228,12 @@ class Selection:
             self.withheld[EVIDENCE_MISSING] += records
             db.execute("UPDATE open SET records = records - ? WHERE k = ?", (records, klass))
         return bool(counted)
+
+    def _is_here(self, item: str) -> bool:
+        kind, _, name = item.partition(":")
+        if kind == "git":
+            return self._world.object_exists(name)
+        return self._world.event_accepted(name) if kind == "event" else contains(self._db, name)
 
     def _count_late(self) -> int:
         """Lifecycle and trust; classes that pass stand in `passing`, those called out in `spoken_for`."""
@@ -245,7 +258,7 @@ class Selection:
 
     def _find_terms(self) -> None:
         db, wanted = self._db, self._request.terms
-        also = "AND rowid IN (SELECT n FROM candidate)" if self._narrow else ""
+        also = self._within("terms.rowid")
         self._table("hit", "n INTEGER PRIMARY KEY")
         db.execute(f"INSERT INTO hit SELECT rowid FROM terms WHERE terms MATCH ? {also}", (_all_of(wanted[:_AT_ONCE]),))
         # The time of a search grows with the square of its terms, so the rest go in portions, over fewer records.
@@ -263,6 +276,8 @@ class Selection:
         """The search tables cut terms short: whoever seems to hold a very long one is read."""
         if not wanted:
             return
+        from hn_memory.index.rows import entry_of
+
         db = self._db
         for n, data in db.execute("SELECT n, data FROM hit CROSS JOIN payload USING(n)").fetchall():
             if not wanted.issubset(entry_of("", data).terms.split(" ")):
@@ -303,20 +318,16 @@ class Selection:
         beyond: tuple[object, ...] = (
             () if after is None else (after.timestamp, after.timestamp, bytes.fromhex(after.memory_id[7:]))
         )
-        small = self._narrow is not None and (
-            self._db.execute(
-                f"SELECT count(*) FROM (SELECT 1 FROM {self._narrow} LIMIT {_SORT_AT_MOST + 1})"
-            ).fetchone()[0]
-            <= _SORT_AT_MOST
-        )
-        origin = f"{self._narrow} CROSS JOIN memory USING(n)" if small else "memory INDEXED BY memory_order"
-        narrow = "" if small or self._narrow is None else f"AND n IN (SELECT n FROM {self._narrow})"
+        narrowed = self._narrow or (f"(SELECT n FROM tagged WHERE t = {self._topic})" if self._topic else None)
+        small = narrowed is not None and self._is_small(narrowed)
+        origin = f"{narrowed} CROSS JOIN memory USING(n)" if small else "memory INDEXED BY memory_order"
+        narrow = "" if small else self._within("memory.n")
         for life in range(start, len(LIFECYCLES)):
             if limit <= 0:
                 return
             later = "AND ts <= ? AND NOT (ts = ? AND id <= ?)" if after is not None and life == start else ""
             for row in self._db.execute(
-                f"SELECT n, id, life, ts, {self._NEED} FROM {origin} WHERE life = ? AND class IS NOT NULL "
+                f"SELECT memory.n, id, life, ts, {self._NEED} FROM {origin} WHERE life = ? AND class IS NOT NULL "
                 f"AND class IN (SELECT k FROM passing) {narrow} {self._not_lacking()} {later} "
                 "ORDER BY ts DESC, id LIMIT ?",
                 (life, *(beyond if later else ()), limit),
@@ -329,8 +340,7 @@ class Selection:
         return int(rows) <= _SORT_AT_MOST
 
     def _conditions(self) -> str:
-        narrow = f"AND n IN (SELECT n FROM {self._narrow})" if self._narrow else ""
-        return f"AND class IN (SELECT k FROM passing) {narrow} {self._not_lacking()}"
+        return f"AND class IN (SELECT k FROM passing) {self._within('memory.n')} {self._not_lacking()}"
 
     # -- callouts -----------------------------------------------------------------------------------------
 
@@ -348,7 +358,7 @@ class Selection:
 
     def _called_out(self) -> str:
         """The query for what is called out: row number, ID and code."""
-        narrow = f"AND memory.n IN (SELECT n FROM {self._narrow})" if self._narrow else ""
+        narrow = self._within("memory.n")
         lacking = "AND memory.n NOT IN (SELECT n FROM lacking)" if self._lacking else ""
         code = f"CASE WHEN life = {LIFE_CODES['branching']} THEN 'branching' ELSE 'successor-retracted' END"
         tail = f"class IN (SELECT k FROM withheld_life) {narrow} {lacking}"

@@ -53,9 +53,7 @@ class CatFile:
             batch = names[at : at + _BATCH]
             pipe = self._ask("info", batch)
             try:
-                for _ in batch:
-                    header = pipe.header()
-                    found.append(header and (header[0], ObjectInfo(header[1], header[2])))
+                found += map(_header_info, pipe.lines(len(batch)))
             except BaseException:
                 self.close()
                 raise
@@ -115,6 +113,14 @@ class CatFile:
         return pipe
 
 
+def _header_info(line: bytes) -> tuple[str, ObjectInfo] | None:
+    parts = line.split(b" ")
+    if len(parts) != 3 or not parts[2].isdigit():
+        # "<name> missing" and "<name> ambiguous"; a name with blanks in it is none that exists.
+        return None
+    return parts[0].decode("ascii"), ObjectInfo(cast(ObjectType, parts[1].decode("ascii")), int(parts[2]))
+
+
 class _Pipe:
     """One child and the bytes on their way to and from it."""
 
@@ -149,6 +155,18 @@ class _Pipe:
             return oid, cast(ObjectType, kind), int(size)
         except ValueError as error:
             raise self.broken() from error
+
+    def lines(self, count: int) -> list[bytes]:
+        """The next lines, without their newlines; all at once, for answers of one line each."""
+        seen = self.arrived.count(b"\n")
+        while seen < count:
+            at = len(self.arrived)
+            if not self._more():
+                raise self.broken()
+            seen += self.arrived.count(b"\n", at)
+        *lines, rest = bytes(self.arrived).split(b"\n")
+        self.arrived[:] = b"\n".join([*lines[count:], rest])
+        return lines[:count]
 
     def body(self, size: int) -> bytes:
         """The bytes of an object and the newline after it."""

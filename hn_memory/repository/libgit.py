@@ -7,6 +7,7 @@ revision syntax, shared repositories) is left to Git, and so are the words of ev
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -33,6 +34,9 @@ _NUMBERS: Final[dict[ObjectType, int]] = {name: number for number, name in _TYPE
 # Beyond this, one pack is quicker to write and to read than loose objects.
 _LOOSE_LIMIT = 1000
 
+# Within one run of reads the packs are looked at no more often than this.
+_TRUSTED_SECONDS = 0.005
+
 _PRIVATE = frozenset({"", "false", "umask", "0", "no", "off"})
 
 
@@ -53,6 +57,9 @@ class LibgitRepository(Repository):
         pygit2.option(Option.SET_OWNER_VALIDATION, 0)
         self._decided = reading.Decided()
         self._stamp: object = None
+        self._checked = 0.0
+        self._configured: tuple[int, int] | None = None
+        self._is_special = False
         self._opened = self._open()
 
     def close(self) -> None:
@@ -121,7 +128,7 @@ class LibgitRepository(Repository):
             if not reading.is_full_id(oid, self.oid_length):
                 continue
             try:
-                kind, data = self._fresh().odb.read(oid)
+                kind, data = self._read_one(oid)
             except KeyError:
                 continue
             except pygit2.GitError as error:
@@ -178,6 +185,18 @@ class LibgitRepository(Repository):
     def _open_once(self) -> pygit2.Repository:
         return pygit2.Repository(str(self.layout.git_dir), RepositoryOpenFlag.NO_SEARCH)
 
+    def _read_one(self, oid: str) -> tuple[int, bytes]:
+        now = time.monotonic()
+        if now - self._checked > _TRUSTED_SECONDS:
+            self._fresh()
+            self._checked = now
+        try:
+            found: tuple[int, bytes] = self._opened.odb.read(oid)
+        except KeyError:
+            # A pack may have gone since; whoever removed it left the object somewhere else.
+            found = self._fresh().odb.read(oid)
+        return found
+
     def _fresh(self) -> pygit2.Repository:
         """The repository with the packs that are there now; libgit2 notices new packs, not removed ones."""
         stamp = reading.store_stamp(self.layout.objects)
@@ -195,6 +214,12 @@ class LibgitRepository(Repository):
         nothing of core.fsync. Without that setting Git does not wait for loose objects to reach the disk
         either.
         """
+        mark = reading.file_stamp(f"{self.layout.common_dir}/config")
+        if mark is None or mark != self._configured:
+            self._configured, self._is_special = mark, self._ask_special()
+        return self._is_special
+
+    def _ask_special(self) -> bool:
         config = self._opened.config
         name = "core.sharedrepository"
         if name in config and (config[name] or "true").lower() not in _PRIVATE:

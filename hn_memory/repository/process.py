@@ -323,4 +323,5 @@ def store_refused(directory: Path, why: str) -> HnError:
 def _unknown(revision: str) -> NotFoundError:
     cut = revision if len(revision) <= _SHOWN else f"{revision[:_SHOWN]}..."
     shown = cut if cut.isprintable() else cut.encode("unicode_escape").decode("ascii")
-    return NotFoundError("revision-unknown", f"no single commit here has the name {shown}")
+    hint = "This branch has no commit yet: make one first, or name one with --at." if revision == "HEAD" else None
+    return NotFoundError("revision-unknown", f"no single commit here has the name {shown}", hint=hint)

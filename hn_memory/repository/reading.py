@@ -65,6 +65,7 @@ def read_one(read: Read, oid: str, kind: ObjectType) -> bytes:
     for _, found, data in read([oid]):
         if found == kind:
             return data
+        raise NotFoundError("object-missing", f"{oid} is a {found}, not a {kind}")
     raise missing(oid, kind)
 
 
@@ -211,15 +212,16 @@ def batches(oids: Iterable[str], length: int, size: int) -> Iterator[list[str]]:
 
 def store_stamp(objects: Path) -> tuple[object, ...]:
     """Something that changes whenever packs come or go in an object store or a store it borrows from."""
-    stamps: list[object] = [_stat(f"{objects}/pack"), alternates := _stat(f"{objects}/info/alternates")]
+    stamps: list[object] = [file_stamp(f"{objects}/pack"), alternates := file_stamp(f"{objects}/info/alternates")]
     if alternates is not None:
         for line in os.fsdecode((objects / "info" / "alternates").read_bytes()).splitlines():
             if line and not line.startswith("#"):
-                stamps.append(_stat(str(objects / line / "pack")))
+                stamps.append(file_stamp(str(objects / line / "pack")))
     return tuple(stamps)
 
 
-def _stat(path: str) -> tuple[int, int] | None:
+def file_stamp(path: str) -> tuple[int, int] | None:
+    """Something that changes when a file or directory is replaced or changed; None where there is none."""
     # Asked before every answer, so without the cost of path objects.
     try:
         found = os.stat(path)  # noqa: PTH116

@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
-from hn_memory.protocol.identifiers import FILE_MODE, LOCAL_PREFIX, REMOTES_PREFIX, SourceName, parse_source_ref
+from hn_memory.protocol.identifiers import (
+    FILE_MODE,
+    LOCAL_PREFIX,
+    MEMORY_FILE,
+    REMOTES_PREFIX,
+    SIGNATURE_FILE,
+    SourceName,
+    parse_source_ref,
+)
 from hn_memory.repository.base import ObjectInfo, Repository, TreeEntry, parse_tree
 
 if TYPE_CHECKING:
     from hn_memory.protocol.chain import StreamCommit, StreamEntry
 
 _BATCH = 512
+
+_MEMORY_NAME, _SIGNATURE_NAME = MEMORY_FILE.encode(), SIGNATURE_FILE.encode()
+_FIRST = f"{FILE_MODE} {MEMORY_FILE}\0".encode()
+_SECOND = f"{FILE_MODE} {SIGNATURE_FILE}\0".encode()
 
 
 class Source(NamedTuple):
@@ -43,7 +55,9 @@ def list_sources(repository: Repository) -> tuple[list[Source], list[InvalidSour
         try:
             name = parse_source_ref(ref.name)
         except HnError as error:
-            invalid.append(InvalidSource(ref.name, error.message, error.code))
+            # Git allows any bytes in a name; a report is text.
+            shown = ref.name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            invalid.append(InvalidSource(shown, error.message, error.code))
             continue
         if name is None:
             continue
@@ -83,11 +97,7 @@ def walk_stream(repository: Repository, tip: str, known: Callable[[str], bool]) 
 
 
 def read_walked(repository: Repository, walked: Iterable[Walked]) -> Iterator[StreamCommit]:
-    """What walked commits hold, in their order, read in batches.
-
-    Raises:
-        HnError `object-missing`: a tree is not here.
-    """
+    """What walked commits hold, in their order, read in batches."""
     pending = iter(walked)
     while batch := list(islice(pending, _BATCH)):
         yield from _read_batch(repository, batch)
@@ -99,12 +109,12 @@ def read_stream(repository: Repository, tip: str) -> Iterator[StreamCommit]:
 
 
 def _read_batch(repository: Repository, batch: list[Walked]) -> Iterator[StreamCommit]:
-    from hn_memory.protocol.chain import StreamCommit
+    from hn_memory.protocol.chain import StreamCommit, StreamEntry
 
     trees: dict[str, list[TreeEntry]] = {}
     for oid, kind, data in repository.read(dict.fromkeys(tree for _, tree, _ in batch)):
         if kind == "tree":
-            trees[oid] = parse_tree(data, repository.oid_length)
+            trees[oid] = _parse_tree(data, repository.oid_length)
     sizes = {
         entry.oid: limits.FILE_BYTES[entry.name.decode()]
         for entries in trees.values()
@@ -117,14 +127,30 @@ def _read_batch(repository: Repository, batch: list[Walked]) -> Iterator[StreamC
     blobs = {oid: data for oid, kind, data in repository.read(wanted) if kind == "blob"}
     for commit, tree, parents in batch:
         if tree not in trees:
-            raise HnError("object-missing", f"the tree of commit {commit} is not in the object store")
-        yield StreamCommit(commit, parents, tuple(_entry(entry, infos, blobs) for entry in trees[tree]))
+            yield StreamCommit(commit, parents, None)
+        else:
+            yield StreamCommit(
+                commit, parents, tuple(_entry(entry, infos, blobs, StreamEntry) for entry in trees[tree])
+            )
 
 
-def _entry(entry: TreeEntry, infos: Mapping[str, ObjectInfo], blobs: dict[str, bytes]) -> StreamEntry:
-    from hn_memory.protocol.chain import StreamEntry
+def _parse_tree(data: bytes, oid_length: int) -> list[TreeEntry]:
+    """`parse_tree`, with a short way for the one shape that the tree of a memory commit has."""
+    raw = oid_length // 2
+    middle = len(_FIRST) + raw
+    if len(data) == middle + len(_SECOND) + raw and data.startswith(_FIRST) and data.startswith(_SECOND, middle):
+        return [
+            TreeEntry(FILE_MODE, _MEMORY_NAME, data[len(_FIRST) : middle].hex()),
+            TreeEntry(FILE_MODE, _SIGNATURE_NAME, data[middle + len(_SECOND) :].hex()),
+        ]
+    return parse_tree(data, oid_length)
 
+
+def _entry(
+    entry: TreeEntry, infos: Mapping[str, ObjectInfo], blobs: dict[str, bytes], make: type[StreamEntry]
+) -> StreamEntry:
     data = blobs.get(entry.oid)
+    if data is not None:
+        return make(entry.mode, entry.name.decode(), len(data), data)
     info = infos.get(entry.oid)
-    size = len(data) if data is not None else (info.size if info is not None else None)
-    return StreamEntry(entry.mode, entry.name.decode(errors="backslashreplace"), size, data)
+    return make(entry.mode, entry.name.decode(errors="backslashreplace"), None if info is None else info.size, None)

@@ -53,6 +53,13 @@ class RepositoryWorld:
     def object_exists(self, oid: str) -> bool:
         return self._info(oid) is not None
 
+    def absent(self, oids: Iterable[str]) -> set[str]:
+        """Those of the objects that do not exist here; asked in bulk, where not asked before."""
+        oids = set(oids)
+        self._load(oids)
+        infos = self._infos
+        return {oid for oid in oids if infos[oid] is None}
+
     def anchor_state(self, anchor: AnchorLike) -> str | None:
         key = (anchor.commit, tuple((pair.path, pair.blob) for pair in anchor.paths))
         if key not in self._anchors:
@@ -79,13 +86,15 @@ class RepositoryWorld:
         return event_id in self._events
 
     def _load(self, oids: Iterable[str]) -> None:
-        unknown = [oid for oid in dict.fromkeys(oids) if oid not in self._infos]
+        known = self._infos
+        unknown = [oid for oid in dict.fromkeys(oids) if oid not in known]
         if unknown:
-            found = self._repository.info(unknown)
-            self._infos.update((oid, found.get(oid)) for oid in unknown)
+            known.update(dict.fromkeys(unknown))
+            known.update(self._repository.info(unknown))
 
     def _info(self, oid: str) -> ObjectInfo | None:
-        self._load((oid,))
+        if oid not in self._infos:
+            self._load((oid,))
         return self._infos[oid]
 
     def _is_commit(self, oid: str) -> bool:

@@ -20,6 +20,7 @@ from hn_memory.index.lookup import (
 )
 from hn_memory.index.store import Index
 from hn_memory.protocol.identifiers import memory_prefix, parse_source_ref, require_actor, require_digest
+from hn_memory.protocol.policy import POLICY_PATH, Policy
 from hn_memory.protocol.projection import Context, Row, SourceMemory, project_one
 from hn_memory.protocol.query import (
     RECALL_CURSOR_DOMAIN,
@@ -72,11 +73,20 @@ def recall(environment: Environment, request: Request) -> dict[str, Any]:
         return document
 
     document = index.query(ask)
+    document["receipt"]["hints"] += policy_hints(environment, policy, document["matched"])
     document["receipt"]["hints"] += sync_hints(
         repository.layout.common_dir, index.heads, empty=not document["receipt"]["considered"]
     )
     environment.note_invalid(index.invalid)
     return document
+
+
+def policy_hints(environment: Environment, policy: Policy, matched: int) -> list[str]:
+    """Where nothing came back for want of a policy: is there one that only waits to be committed?"""
+    work_tree = environment.repository.layout.work_tree
+    if matched or policy.state == "present" or work_tree is None or not (work_tree / POLICY_PATH).is_file():
+        return []
+    return [f"{POLICY_PATH} of the work tree is not committed yet; it takes effect when it is"]
 
 
 def page_of(selection: Selection, request: NormalRequest, after: str | None) -> Page:
@@ -352,6 +362,6 @@ def _invalid_document(source: InvalidSource) -> dict[str, Any]:
 
 def recall_path(environment: Environment, given: str) -> str:
     """A path as typed, as recall's filter wants it: from the root of the work tree."""
-    from hn_memory.service.write import from_root
+    from hn_memory.service.building import from_root
 
     return from_root(environment.repository.layout.prefix, given)

@@ -17,7 +17,7 @@ from hn_memory.service.environment import Environment
 
 if TYPE_CHECKING:
     from hn_memory.protocol.query import Request
-    from hn_memory.service.write import RecordArguments
+    from hn_memory.service.building import RecordArguments
 
 
 class Service:

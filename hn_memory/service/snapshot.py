@@ -8,8 +8,8 @@ from hn_memory.errors import HnError, NotFoundError
 from hn_memory.index.lookup import memory_count
 from hn_memory.index.schema import SEARCH_TABLES
 from hn_memory.index.snapshotfile import read_snapshot, write_snapshot
+from hn_memory.index.staleness import stale_sources
 from hn_memory.index.store import DATABASE, MISSING, Index, UnusableIndexError
-from hn_memory.index.update import stale_sources
 from hn_memory.protocol.projection import Context
 from hn_memory.protocol.query import source_fingerprint
 from hn_memory.protocol.snapshot import Snapshot, build_snapshot
@@ -98,7 +98,7 @@ def _bad(state: str, what: str) -> HnError:
     reasons = {
         "corrupt": "does not hold what its sources say",
         "incompatible": "was made by another version",
-        "stale": "was made from other sources or another policy",
+        "stale": "is older than the streams or the policy, which is no fault of theirs",
     }
     return HnError(f"index-{state}", f"{what} {reasons[state]}", hint="`hn memory index rebuild` writes it again.")
 
@@ -109,7 +109,7 @@ def _database_state(environment: Environment) -> str:
     try:
         index.check()
         sources, _ = list_sources(environment.repository)
-        moved, gone = stale_sources(index.db, sources)
+        moved, gone = stale_sources(index.db, sources, retry=False)
     except UnusableIndexError as error:
         return {MISSING: "missing", "it was made by another version": "incompatible"}.get(error.why, "corrupt")
     finally:

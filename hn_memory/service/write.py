@@ -3,62 +3,38 @@
 from __future__ import annotations
 
 import os
-import posixpath
-from collections.abc import Callable, Collection, Iterable, Sequence
+import sqlite3
+from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
-from hn_memory.index.lookup import number_of, read_memory, source_tip
+from hn_memory.index.lookup import find_number, number_of, read_memory, source_tip, valid_edges
 from hn_memory.protocol import limits
-from hn_memory.protocol.canonical import require_text
 from hn_memory.protocol.chain import ChainHead
-from hn_memory.protocol.identifiers import ABSENT, derived_stream, is_digest, is_token, require_digest, require_subject
+from hn_memory.protocol.identifiers import (
+    derived_stream,
+    is_digest,
+    is_token,
+    memory_prefix,
+    require_digest,
+)
 from hn_memory.protocol.identity import Identity
+from hn_memory.protocol.projection import Edges
 from hn_memory.protocol.record import (
-    MODES,
-    Anchor,
-    Applicability,
-    Handoff,
-    PathAnchor,
-    Record,
     anchor_document,
     check_record,
 )
-from hn_memory.protocol.requests import RecordRequest, normal_topics
-from hn_memory.repository.base import Repository
 from hn_memory.repository.keyring import ACTIVE, IDENTITIES
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.writer import Appended, Statement, append
+from hn_memory.service.building import RecordArguments, build, note_missing_evidence, refuse_secrets
 from hn_memory.service.environment import Environment
 
 NEW_STREAM: Final = "new"
 
 _STREAM_FILES: Final = "memory/streams"
 _STREAM_FILE_BYTES: Final = 72
-_BLOB_MODES: Final = frozenset({"100644", "100755", "120000"})
-
-
-class RecordArguments(NamedTuple):
-    """What a caller wants recorded, before defaults and look-ups.
-
-    `paths` are pairs of a path as given (relative to the caller's directory, or from the root after `:/`)
-    and an expected blob, or None to look it up. A `request` (from `--input`) replaces everything but `at`
-    and `applies`, which then only supply what the request leaves out.
-    """
-
-    kind: str = ""
-    content: str = ""
-    at: str | None = None
-    applies: str | None = None
-    topics: tuple[str, ...] = ()
-    evidence: tuple[str, ...] = ()
-    paths: tuple[tuple[str, str | None], ...] = ()
-    subject: str | None = None
-    outcome: str | None = None
-    handoff: Handoff | None = None
-    stream: str | None = None
-    request: RecordRequest | None = None
 
 
 def record(
@@ -77,9 +53,10 @@ def record(
     """
     request = arguments.request
     identity = _identity(environment, request.actor if request else None)
-    built = _build(environment.repository, arguments)
+    built = build(environment.repository, arguments)
     check_record(built)
-    _refuse_secrets(built, allow_secrets)
+    refuse_secrets(built, allow_secrets)
+    note_missing_evidence(environment, built.evidence)
     if target is not None:
         _check_target(environment, target, "supersede", identity)
     stream = _choose_stream(environment, identity, (request.stream if request else None) or arguments.stream)
@@ -106,9 +83,9 @@ def record_all(
     resolve = cache(environment.repository.resolve_commit)
     for at, one in enumerate(arguments):
         try:
-            built = _build(environment.repository, one, resolve)
+            built = build(environment.repository, one, resolve)
             check_record(built)
-            _refuse_secrets(built, allow_secrets)
+            refuse_secrets(built, allow_secrets)
         except HnError as error:
             error.field = f"[{at}].{error.field}" if error.field else f"[{at}]"
             raise
@@ -250,8 +227,8 @@ def _check_reason(reason: str) -> None:
 
 def _check_target(environment: Environment, target: str, operation: str, identity: Identity) -> None:
     """Refuse before signing what projection would set aside (section 5)."""
-    require_digest(target, "a target", "target")
     db = environment.index().db
+    _require_full(db, target)
     number = number_of(db, target)
     if number is None:
         raise NotFoundError(
@@ -262,146 +239,40 @@ def _check_target(environment: Environment, target: str, operation: str, identit
         )
     memory = read_memory(db, number)
     if memory.envelope.record is None:
-        raise UsageError(
+        raise HnError(
             "target-not-record",
             f"{target} is a {memory.envelope.operation}, not a record; only records can be spoken about",
             field="target",
         )
     if operation != "challenge" and memory.envelope.actor != identity.actor:
-        raise UsageError(
+        raise HnError(
             "target-not-own",
             f"only its own author may {operation} a record; {target[:19]} belongs to {memory.envelope.actor[:12]}",
             hint="Dispute it with `hn memory challenge`.",
             field="target",
         )
+    if operation != "challenge":
+        _note_earlier(environment, valid_edges(db, number), target, operation)
 
 
-# -- building a record ------------------------------------------------------------------------------------
+def _require_full(db: sqlite3.Connection, target: str) -> None:
+    """A target carries trust and must be a full ID; one that is cut short is named in the refusal."""
+    try:
+        require_digest(target, "a target", "target")
+    except UsageError as error:
+        try:
+            full = read_memory(db, find_number(db, memory_prefix(target))).id
+        except HnError:
+            raise error from None
+        raise UsageError(error.code, error.message, hint=f"The full ID is {full}.", field=error.field) from None
 
 
-def _build(repository: Repository, arguments: RecordArguments, resolve: Callable[[str], str] | None = None) -> Record:
-    resolve = resolve or repository.resolve_commit
-    request = arguments.request
-    if request is None:
-        for value, name in ((arguments.content, "record.content"), (arguments.subject or "", "record.anchor.subject")):
-            require_text(value, name)
-        if arguments.subject is not None:
-            require_subject(arguments.subject, "subject")
-        commit = resolve(arguments.at or "HEAD")
-        anchor = Anchor(commit, _look_up(repository, commit, arguments.paths), arguments.subject)
-        applicability = _applicability(arguments.applies, anchor)
-        return Record(
-            kind=arguments.kind,
-            content=arguments.content,
-            anchor=anchor,
-            applicability=applicability,
-            topics=normal_topics([require_text(topic, "record.topics") for topic in arguments.topics]),
-            evidence=arguments.evidence,
-            attempt_outcome=arguments.outcome,
-            handoff=arguments.handoff,
+def _note_earlier(environment: Environment, edges: Edges, target: str, operation: str) -> None:
+    """Say when somebody corrects what was corrected before: it is allowed, and seldom what was meant."""
+    if edges.retractions:
+        environment.notices.append(f"{target[:19]} was already retracted by {edges.retractions[0]}")
+    elif edges.successors and operation == "supersede":
+        environment.notices.append(
+            f"{target[:19]} was already superseded by {edges.successors[0]}; more than one successor makes it "
+            "branching. Supersede the newer one to go on from there"
         )
-    anchor = _request_anchor(repository, arguments, request)
-    applicability = request.applicability or _applicability(arguments.applies, anchor)
-    if request.applicability and arguments.applies and request.applicability.mode != arguments.applies:
-        raise UsageError(
-            "request-conflict", "--applies differs from the request's applicability", field="applicability"
-        )
-    return Record(
-        kind=request.kind,
-        content=request.content,
-        anchor=anchor,
-        applicability=applicability,
-        topics=request.topics,
-        evidence=request.evidence,
-        attempt_outcome=request.attempt_outcome,
-        handoff=request.handoff,
-    )
-
-
-def _applicability(applies: str | None, anchor: Anchor) -> Applicability:
-    mode = applies or "descendants"
-    if mode not in MODES:
-        raise UsageError("applies-invalid", f"--applies must be one of {', '.join(MODES)}", field="applies")
-    if mode == "subject":
-        if anchor.subject is None:
-            raise UsageError("subject-missing", "--applies subject needs --subject", field="subject")
-        return Applicability(mode, anchor.subject)
-    return Applicability(mode)
-
-
-def _request_anchor(repository: Repository, arguments: RecordArguments, request: RecordRequest) -> Anchor:
-    if request.anchor is None:
-        return Anchor(repository.resolve_commit(arguments.at or "HEAD"))
-    if arguments.at is not None and repository.resolve_commit(arguments.at) != request.anchor.commit:
-        raise UsageError("request-conflict", "--at differs from the request's anchor", field="anchor.commit")
-    anchor = request.anchor
-    if repository.resolve_commit(anchor.commit) != anchor.commit:
-        raise UsageError("request-invalid", "anchor.commit must be the ID of a commit", field="anchor.commit")
-    _look_up(repository, anchor.commit, tuple((f":/{pair.path}", pair.blob) for pair in anchor.paths))
-    return anchor
-
-
-def _look_up(repository: Repository, commit: str, paths: Iterable[tuple[str, str | None]]) -> tuple[PathAnchor, ...]:
-    """Bind paths to the blobs they have at a commit (section 4: a file, symbolic links included)."""
-    wanted = [(from_root(repository.layout.prefix, given), blob) for given, blob in paths]
-    if not wanted:
-        return ()
-    entries = repository.entries(commit, [path for path, _ in wanted])
-    pairs: dict[str, PathAnchor] = {}
-    for path, expected in wanted:
-        entry = entries[path]
-        if entry is not None and entry.mode not in _BLOB_MODES:
-            what = "a directory" if entry.mode == "040000" else "a submodule"
-            raise UsageError(
-                "path-not-file",
-                f"{path!a} is {what} at {commit[:12]}; an anchor binds a file",
-                hint="Name the files it is about.",
-                field="path",
-            )
-        actual = ABSENT if entry is None else entry.oid
-        if expected is None and entry is None:
-            raise NotFoundError(
-                "path-unknown",
-                f"{path!a} is not in the tree of {commit[:12]}",
-                hint="Commit it first, choose another --at, or bind its absence with --blob absent.",
-                field="path",
-            )
-        if expected is not None and expected != actual:
-            raise HnError(
-                "path-mismatch",
-                f"{path!a} is {actual[:12]} at {commit[:12]}, not {expected[:12]}",
-                hint="Leave --blob out to bind what is there.",
-                field="path",
-            )
-        pairs[path] = PathAnchor(path, actual)
-    return tuple(pairs[path] for path in sorted(pairs))
-
-
-def from_root(prefix: str, given: str) -> str:
-    """A path as the caller wrote it, as a clean path from the root of the work tree.
-
-    Raises:
-        UsageError `path-invalid`: it is absolute or leaves the work tree.
-    """
-    require_text(given, "path")
-    path = given[2:] if given.startswith(":/") else posixpath.join(prefix, given)
-    clean = posixpath.normpath(path) if path else ""
-    if not given or clean in ("", ".") or clean.startswith(("/", "../")) or clean == "..":
-        raise UsageError(
-            "path-invalid",
-            f"path {given[:200]!a} does not name a file inside the work tree",
-            hint="Paths are relative to the current directory; :/ starts at the root.",
-            field="path",
-        )
-    return clean
-
-
-def _refuse_secrets(built: Record, allowed: Collection[str]) -> None:
-    from hn_memory.service import secrets
-
-    fields: list[tuple[str, str]] = [("content", built.content)]
-    fields += [(f"topics[{at}]", topic) for at, topic in enumerate(built.topics)]
-    if built.handoff is not None:
-        for name, items in built.handoff.lists():
-            fields += [(f"handoff.{name}[{at}]", item) for at, item in enumerate(items)]
-    secrets.refuse(secrets.scan(fields), allowed)

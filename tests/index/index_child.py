@@ -34,13 +34,13 @@ class Child:
 
     def wait(self) -> Any:
         """What it answered; None when it was killed."""
-        with self._pipe as pipe:
-            said = pipe.read()
         _, status = os.waitpid(self.pid, 0)
-        if os.WIFSIGNALED(status):
-            assert os.WTERMSIG(status) == signal.SIGKILL
-            return None
-        answer = json.loads(said)
+        # Its answer fits into the pipe; children of its own that live on may keep the other end open.
+        with self._pipe as pipe:
+            if os.WIFSIGNALED(status):
+                assert os.WTERMSIG(status) == signal.SIGKILL
+                return None
+            answer = json.loads(os.read(pipe.fileno(), 1 << 16))
         assert "failed" not in answer, answer["failed"]
         return answer["done"]
 

@@ -24,7 +24,6 @@ import pygit2
 from oracle import Oracle
 
 from hn_memory import HnError, Request, Service, open_repository
-from hn_memory.protocol.canonical import encode
 from hn_memory.protocol.chain import ChainHead
 from hn_memory.protocol.commit import memory_objects
 from hn_memory.protocol.envelope import encode_envelope
@@ -330,7 +329,7 @@ def answer(who: Service | Oracle, request: Request) -> dict[str, Any]:
 
 def text_of(document: dict[str, Any]) -> str:
     """JSON that shows the order of fields, too."""
-    return encode(document).decode()
+    return json.dumps(document)
 
 
 def same_answers(services: Sequence[Service], oracle: Oracle, request: Request) -> dict[str, Any]:

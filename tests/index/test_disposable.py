@@ -41,7 +41,7 @@ from hn_memory.index import ingest, store
 from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
 from hn_memory.repository.writer import Statement
-from hn_memory.service.write import RecordArguments
+from hn_memory.service.building import RecordArguments
 
 PAGE = 4096
 YEAR = 365 * 86400
@@ -82,11 +82,12 @@ class Place:
         self.twins = twins
         self.database = twins.database
         self.lock = twins.private / "memory" / "index.lock"
+        main = twins.code.commits["main"]
         self.requests = [
-            everything(),
-            Request("HEAD", query="word10 says", include_untrusted=True),
-            Request("HEAD", topics=("topic-1",), lifecycle=("all",), max_records=2),
-            Request("HEAD", path="a.txt", include_untrusted=True, max_content_bytes=2000),
+            everything(main),
+            Request(main, query="word10 says", include_untrusted=True),
+            Request(main, topics=("topic-1",), lifecycle=("all",), max_records=2),
+            Request(main, path="a.txt", include_untrusted=True, max_content_bytes=2000),
         ]
         self.expect()
         with twins.service() as service:

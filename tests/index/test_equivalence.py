@@ -44,7 +44,7 @@ from hn_memory.protocol.policy import TRUST_CLASSES
 from hn_memory.protocol.projection import LIFECYCLES
 from hn_memory.protocol.record import Anchor, Applicability, Handoff, PathAnchor, Record
 from hn_memory.repository.writer import Statement
-from hn_memory.service.write import RecordArguments
+from hn_memory.service.building import RecordArguments
 
 SCENARIOS = int(os.environ.get("HN_SCENARIOS", "60"))
 GROUPS = 12
@@ -74,6 +74,12 @@ class Scenario:
         self.branches = ["main", "side"]
         self.refs: list[str] = []
         self.memories = [UNKNOWN]
+        self.own: dict[str, list[str]] = {person.actor: [UNKNOWN] for person in PEOPLE}
+        self.succeeding: dict[str, list[str]] = {person.actor: [UNKNOWN] for person in PEOPLE}
+        # In half of the scenarios most records hold, so that what becomes of them is what matters.
+        self.sound = 0.9 if seed % 2 else 0.2
+        self.seen: set[str] = set()
+        self.bad: set[str] = set()
         self.seen_tips: list[tuple[str, str]] = []
         self.cursors: list[tuple[Request, str]] = []
         self.log: list[str] = []
@@ -86,8 +92,8 @@ class Scenario:
 
     def step(self) -> None:
         actions: list[tuple[int, Callable[[], None]]] = [
-            (20, self.another_tool_appends), (7, self.we_append), (6, self.far_appends), (7, self.fetch),
-            (5, self.rewind), (2, self.delete), (3, self.reinstate), (4, self.fork), (3, self.twice_committed),
+            (16, self.another_tool_appends), (6, self.succession), (7, self.we_append), (6, self.far_appends),
+            (7, self.fetch), (5, self.rewind), (2, self.delete), (3, self.reinstate), (4, self.fork), (3, self.twice_committed),
             (4, self.corrupt), (2, self.misname), (3, self.change_policy), (3, self.move_code), (2, self.switch),
             (3, self.code_arrives), (2, self.evidence_arrives), (1, self.objects_go), (2, self.touch_index),
             (1, self.pack),
@@ -102,7 +108,8 @@ class Scenario:
         ref = local_ref(identity.actor, stream)
         if self.random.random() < 0.25:
             ref = accepted_ref(self.random.choice(("x", "y")), identity.actor, stream)
-        self.grow(self.pen, ref, identity, stream)
+        for _ in range(self.random.randint(1, 4)):
+            self.grow(self.pen, ref, identity, stream)
 
     def far_appends(self) -> None:
         for _ in range(self.random.randint(1, 3)):
@@ -110,19 +117,49 @@ class Scenario:
             stream = stream_of(identity, self.random.choice(("default", "far")))
             self.grow(self.far, local_ref(identity.actor, stream), identity, stream)
 
-    def grow(self, pen: Pen, ref: str, identity: Identity, stream: str) -> None:
+    def succession(self) -> None:
+        """A record, what replaces it, and perhaps the end of that."""
+        identity = self.random.choice(PEOPLE)
+        stream = stream_of(identity, self.random.choice(("default", "spare")))
+        ref = local_ref(identity.actor, stream)
+
+        def record(kind: str) -> Record:
+            return Record(
+                kind, self.content(), Anchor(self.code[0]), Applicability("descendants"), topics=self.topics()
+            )  # fmt: skip
+
+        kind = self.random.choice(("decision", "observation"))
+        self.grow(self.pen, ref, identity, stream, Statement("record", record=record(kind)))
+        target = self.memories[-1]
+        for _ in range(self.random.choice((1, 1, 2))):
+            statement = Statement("supersede", record=record(kind), target=target)
+            self.grow(self.pen, ref, identity, stream, statement)
+        if self.random.random() < 0.6:
+            statement = Statement("retract", target=self.memories[-1], reason="wrong")
+            self.grow(self.pen, ref, identity, stream, statement)
+
+    def grow(self, pen: Pen, ref: str, identity: Identity, stream: str, statement: Statement | None = None) -> None:
         tip = pen.tip(ref)
-        if tip is not None and tip not in pen.heads:
-            if tip not in self.far.heads and tip not in self.pen.heads:
-                return
-            other = self.far if tip in self.far.heads else self.pen
+        for other in (self.far, self.pen):
             pen.heads |= other.heads
             pen.parents |= other.parents
-        oid = pen.commit(identity, stream, self.statement(), tip, self.random.choice(INSTANTS))
+        if tip is not None and (tip not in pen.heads or (tip in self.bad and self.random.random() < 0.8)):
+            # What does not hold is mended by going on from before it.
+            held = [oid for name, oid in self.seen_tips if name == ref and oid in pen.heads]
+            tip = held[-1] if held and pen is self.pen else None
+        statement = statement or self.statement(identity)
+        oid = pen.commit(identity, stream, statement, tip, self.random.choice(INSTANTS))
         pen.point(ref, oid)
-        self.memories.append(pen.heads[oid].memory_id)
+        self.said(identity, statement, pen.heads[oid].memory_id)
         if pen is self.pen:
             self.remember(ref, oid)
+
+    def said(self, identity: Identity, statement: Statement, memory: str) -> None:
+        self.memories.append(memory)
+        if statement.record is not None:
+            self.own[identity.actor].append(memory)
+        if statement.operation == "supersede":
+            self.succeeding[identity.actor].append(memory)
 
     def remember(self, ref: str, oid: str) -> None:
         self.seen_tips.append((ref, oid))
@@ -192,10 +229,11 @@ class Scenario:
         actor, stream = ref.split("/")[-2:]
         identity = next(person for person in PEOPLE if person.actor == actor)
         base = self.random.choice([*self.pen.chain(tip), None])
-        oid = self.pen.commit(identity, f"sha256:{stream}", self.statement(), base, self.random.choice(INSTANTS))
+        statement = self.statement(identity)
+        oid = self.pen.commit(identity, f"sha256:{stream}", statement, base, self.random.choice(INSTANTS))
         other = accepted_ref(self.random.choice(("y", "z")), actor, stream)
         self.pen.point(other, oid)
-        self.memories.append(self.pen.heads[oid].memory_id)
+        self.said(identity, statement, self.pen.heads[oid].memory_id)
         self.remember(other, oid)
 
     def twice_committed(self) -> None:
@@ -223,11 +261,14 @@ class Scenario:
         actor, stream = ref.split("/")[-2:]
         identity = next(person for person in PEOPLE if person.actor == actor)
         pen, name = self.pen, f"sha256:{stream}"
+        another = CHLOE if identity is not CHLOE else ADA
         match self.random.randrange(7):
             case 0:
-                oid = pen.commit(identity, name, self.statement(), tip, signer=CHLOE if identity is not CHLOE else ADA)
+                oid = pen.commit(
+                    identity, name, self.statement(identity), tip, signer=CHLOE if identity is not CHLOE else ADA
+                )
             case 1:
-                oid = pen.commit(identity, stream_of(identity, "another"), self.statement(), tip)
+                oid = pen.commit(identity, stream_of(identity, "another"), self.statement(identity), tip)
             case 2:
                 oid = pen.code([tip], {"more.txt": b"too much"})
             case 3:
@@ -236,10 +277,12 @@ class Scenario:
                 oid = pen.store("blob", b"no commit")
             case 5:
                 # A sound commit on top of one that does not hold.
-                oid = pen.commit(identity, name, self.statement(), tip, signer=CHLOE if identity is not CHLOE else ADA)
-                oid = pen.commit(identity, name, self.statement(), oid)
+                oid = pen.commit(
+                    identity, name, self.statement(identity), tip, signer=CHLOE if identity is not CHLOE else ADA
+                )
+                oid = pen.commit(identity, name, self.statement(identity), oid)
             case _:
-                oid = pen.commit(CHLOE if identity is not CHLOE else ADA, name, self.statement(), tip)
+                oid = pen.commit(another, name, self.statement(identity), tip)
         if self.random.random() < 0.3:
             # The next one stands on a tree that is not here.
             lost = pen.store(
@@ -247,6 +290,7 @@ class Scenario:
                 f"tree {'d' * 40}\nparent {oid}\nauthor A <a> 0 +0000\ncommitter A <a> 0 +0000\n\nx\n".encode(),
             )
             oid = lost
+        self.bad.add(oid)
         pen.point(ref, oid)
 
     def misname(self) -> None:
@@ -377,6 +421,8 @@ class Scenario:
 
     def record(self) -> Record:
         anchor, evidence = self.anchor(), self.evidence()
+        if self.random.random() < self.sound:
+            anchor, evidence = Anchor(self.twins.code.commits["first"]), ()
         modes = ["descendants", "descendants", "exact"] + (["subject"] if anchor.subject else [])
         mode = self.random.choice(modes)
         kind = self.random.choice(KINDS)
@@ -393,9 +439,12 @@ class Scenario:
             handoff=Handoff(("done",), (), (self.content(),)) if kind == "handoff" else None,
         )
 
-    def statement(self) -> Statement:
+    def statement(self, identity: Identity) -> Statement:
         target = self.random.choice(self.memories[-8:] if self.random.random() < 0.7 else self.memories)
-        match self.random.choices(("record", "supersede", "retract", "challenge"), (10, 5, 3, 2)):
+        if self.random.random() < self.sound:
+            own = self.own if self.random.random() < 0.6 else self.succeeding
+            target = self.random.choice(own[identity.actor][-3:])
+        match self.random.choices(("record", "supersede", "retract", "challenge"), (8, 9, 3, 2)):
             case ["record"]:
                 return Statement("record", record=self.record())
             case ["supersede"]:
@@ -408,12 +457,12 @@ class Scenario:
 
     def request(self) -> Request:
         pick = self.random
-        parts: dict[str, Any] = {"at": pick.choice([*self.code[-6:], "HEAD", self.later[1], f"{self.code[-1]}~1"])}
-        if pick.random() < 0.7:
-            parts["at"] = self.code[-1] if pick.random() < 0.5 else self.twins.code.commits["main"]
+        parts: dict[str, Any] = {"at": pick.choice([*self.code[-6:], self.code[-1], self.twins.code.commits["main"]])}
+        if pick.random() < 0.1:
+            parts["at"] = pick.choice(["HEAD", self.later[1], f"{self.code[-1]}~1"])
         if pick.random() < 0.7:
             parts["include_untrusted"] = True
-        if pick.random() < 0.25:
+        if pick.random() < 0.2:
             parts["trust"] = tuple(pick.sample(TRUST_CLASSES, pick.randint(1, 3)))
         match pick.randrange(4):
             case 0:
@@ -443,9 +492,12 @@ class Scenario:
         with self.twins.service(self.random.choice(("libgit2", "libgit2", "libgit2", "git"))) as fresh:
             services = [self.long_lived, fresh]
             self.random.shuffle(services)
-            for _ in range(4):
+            for _ in range(3):
                 request = self.request()
                 document = same_answers(services, oracle, request)
+                if "receipt" in document:
+                    self.seen.update(document["receipt"]["withheld"])
+                    self.seen.update(item["code"] for item in document["receipt"]["callouts"])
                 if "nextCursor" in document:
                     self.cursors.append((request, document["nextCursor"]))
             if self.cursors:
@@ -454,7 +506,8 @@ class Scenario:
                 same_answers(services, oracle, request._replace(cursor=cursor))
                 same_answers(services, oracle, self.request()._replace(cursor=cursor))
             self.turn_pages(services, oracle)
-            self.show_one(services, oracle)
+            if self.random.random() < 0.25:
+                self.show_one(services, oracle)
 
     def turn_pages(self, services: list[Service], oracle: Oracle) -> None:
         request = self.request()._replace(max_records=None, max_content_bytes=None, include_untrusted=True, trust=())
@@ -497,13 +550,22 @@ def scenarios(original: Twins, tmp_path: Path) -> Iterator[Callable[[int], Scena
         scenario.twins.__exit__()
 
 
+COMMON = {
+    "filtered", "inapplicable", "anchor-missing", "anchor-invalid", "evidence-missing", "active", "superseded",
+    "retracted", "branching", "dependency-missing", "policy-missing", "actor-untrusted", "kind-untrusted", "no-match",
+    "successor-retracted",
+}  # fmt: skip
+"""What every few scenarios come across; with less the comparison would say little."""
+
+
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_any_history_gives_the_answer_of_a_full_scan(group: int, scenarios: Callable[[int], Scenario]) -> None:
-    for seed in range(group, SCENARIOS, GROUPS):
+    seen: set[str] = set()
+    for seed in range(group * SCENARIOS // GROUPS, (group + 1) * SCENARIOS // GROUPS):
         scenario = scenarios(seed)
         for number in range(STEPS):
             scenario.step()
-            if number % 5 == 4 or scenario.random.random() < 0.08:
+            if number % 6 == 5 or number == STEPS - 1 or scenario.random.random() < 0.08:
                 try:
                     scenario.check()
                 except AssertionError as error:
@@ -512,3 +574,5 @@ def test_any_history_gives_the_answer_of_a_full_scan(group: int, scenarios: Call
         assert all(
             "rebuilt" in line or "left out" in line or "new stream" in line for line in scenario.long_lived.notices
         )
+        seen |= scenario.seen
+    assert len(COMMON - seen) <= 4, sorted(COMMON - seen)

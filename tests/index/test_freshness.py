@@ -31,7 +31,7 @@ from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
 from hn_memory.repository.libgit import LibgitRepository
 from hn_memory.repository.writer import Statement
-from hn_memory.service.write import RecordArguments
+from hn_memory.service.building import RecordArguments
 
 SOME = 30
 STREAM = stream_of(ADA)

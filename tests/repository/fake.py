@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hn_memory.errors import HnError, NotFoundError
+from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository import reading
 from hn_memory.repository.base import (
     Layout,
@@ -20,7 +21,6 @@ from hn_memory.repository.base import (
     Repository,
     TreeEntry,
 )
-from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository.refwriter import holds, locked, moved
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from hn_memory.errors import ConflictError, HnError, NotFoundError
+from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository import refwriter
 from hn_memory.repository.base import ObjectInfo, ObjectType, Ref, RefUpdate, Repository, TreeEntry, parse_tree
-from hn_memory.protocol.gitobject import object_id
 
 from .kinds import World, git
 

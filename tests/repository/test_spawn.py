@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hn_memory.errors import HnError
-from hn_memory.repository.base import ObjectFormat
 from hn_memory.protocol.gitobject import object_id
+from hn_memory.repository.base import ObjectFormat
 from hn_memory.repository.pack import pack
 from hn_memory.repository.spawn import Child, reason, run, stream
 

@@ -36,6 +36,11 @@ def parents() -> list[int]:
 
 
 def hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in NAMES and event != "open":
+        return
+    if Path(str(arguments[0])).name.startswith("index."):
+        # The index is made anew from what is signed whenever it is not whole.
+        return
     if event in NAMES:
         reached(f"hn: {event.removeprefix('os.')} {Path(str(arguments[0])).name}")
     elif event == "open" and isinstance(arguments[2], int) and arguments[2] & MAKING:

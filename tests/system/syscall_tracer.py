@@ -98,9 +98,9 @@ def filter_calls(numbers: dict[int, str]) -> None:
 
 
 class Tracer:
-    def __init__(self, below: str, kill_at: int, family: bool, pass_over: str | None) -> None:
+    def __init__(self, below: str, kill_at: int, family: bool, pass_over: list[str]) -> None:
         self.below = os.path.realpath(below)
-        self.pass_over = pass_over
+        self.pass_over = tuple(pass_over)
         self.kill_at = kill_at
         self.family = family
         self.calls: list[str] = []
@@ -193,7 +193,7 @@ class Tracer:
         if not whole.startswith(self.below + "/"):
             return None
         inside = os.path.relpath(whole, self.below)
-        return None if self.pass_over and inside.startswith(self.pass_over) else inside
+        return None if inside.startswith(self.pass_over) else inside
 
     @staticmethod
     def text(pid: int, address: int) -> str:
@@ -220,7 +220,7 @@ def main() -> int:
     parser.add_argument("--report", required=True)
     parser.add_argument("--kill-at", type=int, default=0)
     parser.add_argument("--family", action="store_true")
-    parser.add_argument("--pass-over")
+    parser.add_argument("--pass-over", action="append", default=[])
     parser.add_argument("program", nargs="+")
     options = parser.parse_args()
     tracer = Tracer(options.below, options.kill_at, options.family, options.pass_over)

@@ -123,8 +123,8 @@ def test_a_read_only_git_directory(watched: Watched, project: Path, files_too: b
         assert watched.hn(project, "memory", "log", **settings).status == 0
         assert watched.hn(project, "memory", "verify", **settings).status == 0
         began = time.monotonic()
-        watched.hn(project, "--version", **settings).done()
-        overhead = time.monotonic() - began
+        watched.hn(project, "memory", "streams", **settings).done()
+        reading = time.monotonic() - began
         for arguments in (
             (*RECORD, "x"),
             ("memory", "retract", memory["id"], "-r", "wrong"),
@@ -135,8 +135,8 @@ def test_a_read_only_git_directory(watched: Watched, project: Path, files_too: b
             took = time.monotonic() - began
             assert answer.status == 1, answer
             assert ".git" in answer.error["message"] and "cannot write" in answer.error["message"], answer
-            # A second, on a machine that starts a process at once.
-            assert took < max(1.0, 12 * overhead), took
+            # A second, on a machine that has the time; no lock is waited for.
+            assert took < max(1.0, 4 * reading), took
     finally:
         for path, mode in changed:
             path.chmod(mode)
@@ -157,43 +157,23 @@ def request(**changes: object) -> bytes:
 
 
 INPUTS: dict[str, bytes] = {
-    "nothing": b"",
-    "no json": b"hello",
     "half of it": b'{"version":0,',
     "a nul byte": b'{"version":0,"kind":"deci\0sion"}',
-    "nul bytes only": b"\0" * 100,
-    "a list": b"[]",
-    "a number": b"1e999999",
     "two values": b"{} {}",
     "a byte order mark": b"\xef\xbb\xbf" + request(),
-    "utf-16": request().decode().encode("utf-16"),
     "invalid utf-8": request().replace(b'"x"', b'"\xff"'),
-    "an overlong form": request().replace(b'"x"', b'"\xc0\xaf"'),
     "an encoded surrogate": request().replace(b'"x"', b'"\xed\xa0\x80"'),
     "a lone surrogate": request().replace(b'"x"', rb'"ab\ud800"'),
     "a field twice": request().replace(b'"kind"', b'"kind": "attempt", "kind"'),
     "an inner field twice": request().replace(b'"mode"', b'"mode": "subject", "mode"'),
     "an unknown field": request(extra=1),
-    "another case": request().replace(b'"kind"', b'"Kind"'),
     "a null": request(topics=None),
-    "a null content": request(content=None),
-    "a number for text": request(content=5),
     "a huge number": request(version=0).replace(b'"version": 0', b'"version": ' + b"9" * 5000),
-    "a fraction": request().replace(b'"version": 0', b'"version": 0.0'),
-    "another version": request(version=1),
-    "nan": request().replace(b'"version": 0', b'"version": NaN'),
-    "deep lists": b"[" * 100_000,
     "deep objects": b'{"a":' * 100_000,
     "deep inside": request().replace(b'"topics": []', b'"topics": ' + b"[" * 5000 + b"]" * 5000),
     "too much": b" " * 1_048_577,
-    "far too much": b"x" * 5_000_000,
-    "a comment": b"/* */" + request(),
-    "a wrong commit": request(anchor={"commit": "HEAD"}),
     "a missing commit": request(),
     "a path that leaves": request(anchor={"commit": "0" * 40, "paths": [{"path": "../x", "blob": "absent"}]}),
-    "a wrong actor": request(actor="me"),
-    "too many topics": request(topics=[f"t{at}" for at in range(33)]),
-    "a long topic": request(topics=["t" * 129]),
 }
 
 
@@ -235,66 +215,41 @@ COMMANDS: tuple[tuple[str | bytes, ...], ...] = (
     (NOT_UTF8,),
     ("memory", NOT_UTF8),
     ("memory", "show", NOT_UTF8),
-    ("memory", "show", "sha256:"),
     ("memory", "show", "\u202e\x1b[31m"),
     ("memory", "show", "x" * 100_000),
     ("memory", "recall", "--at", NOT_UTF8),
-    ("memory", "recall", "--at", "-x"),
     ("memory", "recall", "--at", "HEAD\n"),
     ("memory", "recall", "--at", "HEAD^{tree}"),
-    ("memory", "recall", "--at", "HEAD:app.py"),
     ("memory", "recall", "--at", "@{-1}"),
     ("memory", "recall", "--at", "x" * 100_000),
     ("memory", "recall", "--query", NOT_UTF8),
     ("memory", "recall", "--path", NOT_UTF8),
-    ("memory", "recall", "--cursor", "x" * 100_000),
     ("memory", "recall", "-n", "9" * 5000),
-    ("memory", "recall", "-n", "1e3"),
     ("memory", "recall", "-n", "٣x"),
     ("memory", "recall", "--input", "docs"),
-    ("memory", "recall", "--input", "/dev/null"),
     ("memory", "recall", "--input", "no\x1b[2Jsuch"),
-    ("memory", "log", "-n", "-1"),
     ("memory", "streams", "--use", "\x1b]0;x\x07"),
     (*RECORD, "-t", "\x07", "x"),
-    (*RECORD, "-t", "", "x"),
-    (*RECORD, "-p", "", "x"),
     (*RECORD, "-p", "app.py/x", "x"),
     (*RECORD, "-p", "/etc/passwd", "x"),
-    (*RECORD, "-p", ":/../x", "x"),
     (*RECORD, "-p", "app.py", "--blob", "HEAD:app.py", "x"),
-    (*RECORD, "-e", "git:HEAD", "x"),
     (*RECORD, "--content-file", "docs"),
     (*RECORD, "--content-file", "/"),
-    (*RECORD, "--content-file", "no/such/file"),
     (*RECORD, "--content-file", "app.py/x"),
     (*RECORD, "--content-file", b"\xff"),
-    (*RECORD, "--at", "HEAD^9", "x"),
     (*RECORD, "x" * 100_000),
-    (*RECORD, ""),
     (*RECORD, "\u3000\u0085\n"),
     (*RECORD, "--", "a", "b"),
     ("memory", "record", "-k", "x" * 100_000, "x"),
-    ("memory", "record", "--input", "docs"),
-    ("memory", "supersede", "sha256:" + "0" * 64, "-k", "decision", "x"),
     ("memory", "retract", "sha256:" + "0" * 63 + "G", "-r", "wrong"),
-    ("identity", "new", ""),
-    ("identity", "new", "  "),
     ("identity", "new", "a\nb"),
-    ("identity", "new", "x" * 257),
     ("identity", "new", NOT_UTF8),
     ("identity", "import", "docs"),
-    ("identity", "import", "app.py"),
     ("identity", "import", "/dev/null"),
-    ("identity", "import", "."),
     ("identity", "use", "../../active"),
-    ("policy", "trust", "../x"),
-    ("policy", "show", "--at", "HEAD~99"),
-    ("policy", "check", "--at", "nowhere"),
     ("help", "../../errors"),
     ("-C", "app.py", "memory", "log"),
     ("-C", b"\xff", "memory", "log"),
-    ("--git-dir", "docs", "memory", "log"),
     ("--git-dir", "", "memory", "log"),
     ("-C", "", "-C", "/no", "memory", "log"),
 )
@@ -339,7 +294,7 @@ def test_standard_output_that_takes_nothing(watched: Watched, project: Path) -> 
 
 
 def test_closed_streams(watched: Watched, project: Path) -> None:
-    for closed, mute in ((">&-", True), ("2>&-", False), ("<&-", False), (">&- 2>&-", True), ("<&- >&- 2>&-", True)):
+    for closed, mute in ((">&-", True), ("2>&-", False), ("<&-", False), ("<&- >&- 2>&-", True)):
         for arguments in (("memory", "recall", "--json"), ("memory", "nothing"), (*RECORD, "-"), ("--help",)):
             answer = watched.machine.run(["sh", "-c", f'"$@" {closed}', "sh", *HN, *arguments], project, stdin=b" ")
             watched.look_at(answer)
@@ -380,11 +335,11 @@ def test_a_corrupt_identity_gives_nothing_away(watched: Watched, project: Path) 
     watched.secrets.append(other.encode())
     for name, data in broken.items():
         file.write_bytes(data)
-        for arguments in ((*RECORD, "x"), ("identity", "list"), ("identity", "show")):
+        for arguments in ((*RECORD, "x"), ("identity", "list")):
             answer = watched.hn(project, *arguments, "--json")
             assert answer.status == 1, (name, arguments, answer)
             assert answer.error["code"] in ("identity-invalid", "private-file-unsafe"), (name, answer)
-        assert watched.hn(project, "memory", "recall", "--json").status == 0, name
+    assert watched.hn(project, "memory", "recall", "--json").status == 0
     file.write_bytes(good)
     for path, mode in ((file, 0o644), (file, 0o666), (hn, 0o755), (hn / "identities", 0o777)):
         before = path.stat().st_mode

@@ -215,9 +215,8 @@ def test_these_settings_and_hooks_do_bite(tmp_path: Path) -> None:
 
 
 KINDS: dict[str, tuple[str, ...]] = {
-    "settings": ("settings",),
     "hooks": ("hooks",),
-    "variables": ("variables",),
+    "settings and hooks": ("settings", "hooks"),
     "everything, and no home": ("settings", "hooks", "variables", "no home"),
 }
 
@@ -241,7 +240,10 @@ def test_the_same_envelopes_make_the_same_commits_everywhere(tmp_path: Path, obj
 
     cases = [("git", "always", KINDS["everything, and no home"])]
     if object_format == "sha1":
-        cases += [("libgit2", "false", KINDS["everything, and no home"]), ("libgit2", "always", ("settings", "hooks"))]
+        cases += [
+            ("libgit2", "false", KINDS["everything, and no home"]),
+            ("libgit2", "always", KINDS["settings and hooks"]),
+        ]
     for backend, reflogs, kinds in cases:
         hostile = Hostile(tmp_path / f"hostile {backend} {reflogs}", reflogs)
         project = make_project(hostile.machine, tmp_path / f"hostile {backend} {reflogs}" / "project", *options)
@@ -267,14 +269,10 @@ def _reflogs(project: Path) -> int:
 READING: tuple[tuple[str, ...], ...] = (
     ("memory", "recall", "--json"),
     ("memory", "recall", "--json", "--lifecycle", "all", "--include-untrusted", "--path", "app.py"),
-    ("memory", "recall"),
     ("memory", "log", "--json"),
-    ("memory", "log", "--graph"),
     ("memory", "streams", "--json"),
     ("memory", "verify", "--json"),
-    ("memory", "verify"),
     ("policy", "show", "--json"),
-    ("policy", "check", "--at", "HEAD", "--json"),
     ("identity", "list", "--json"),
     ("memory", "recall", "--at", "no-such-revision", "--json"),
 )
@@ -304,7 +302,7 @@ def test_reading_says_the_same(tmp_path: Path, project: Path) -> None:
     assert hostile.untouched
 
 
-@pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("kinds", [KINDS["hooks"], KINDS["everything, and no home"]], ids=["hooks", "everything"])
 def test_commands_write_well_formed_memories(tmp_path: Path, project: Path, kinds: tuple[str, ...]) -> None:
     hostile = Hostile(tmp_path / "hostile", "always")
     hostile.prepare(project, *kinds)

@@ -53,7 +53,8 @@ def check(ctx: click.Context, at: str | None) -> None:
 
 
 @make("trust", COMMANDS["trust"])
-@click.argument("actors", type=TEXT, metavar="ACTOR...", nargs=-1, required=True)
+@click.argument("actors", type=TEXT, metavar="ACTOR...", nargs=-1)
+@click.option("--self", "own", is_flag=True, help="Trust the identity in use, too.")
 @click.option(
     "-k",
     "--kind",
@@ -65,7 +66,7 @@ def check(ctx: click.Context, at: str | None) -> None:
     help="A kind to trust them with. Repeatable.  [default: all six, where none is listed yet]",
 )
 @click.pass_context
-def trust(ctx: click.Context, actors: tuple[str, ...], kinds: tuple[str, ...]) -> None:
+def trust(ctx: click.Context, actors: tuple[str, ...], own: bool, kinds: tuple[str, ...]) -> None:
     """Add actors, by full ID, and kinds to the policy file of the work tree.
 
     The kinds are those of every trusted actor. Nothing is staged or committed.
@@ -74,6 +75,8 @@ def trust(ctx: click.Context, actors: tuple[str, ...], kinds: tuple[str, ...]) -
 
     session = session_of(ctx)
     with session.service() as service:
+        if own:
+            actors = (*actors, service.identity_show()["identity"]["actor"])
         session.reply(service.policy_trust(actors, kinds), policy_edited)
 
 

@@ -1,0 +1,360 @@
+"""The rows of the index: storing and dropping memories, their names and classes, and the lifecycles that follow.
+
+Works inside a transaction of the caller's, and knows nothing of sources: which commits are held is told to it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from hn_memory.index.schema import LIFE_CODES, PATHS_BROKEN, PATHS_HOLD, PATHS_NONE, PATHS_UNKNOWN
+from hn_memory.protocol.identifiers import KINDS
+from hn_memory.protocol.jsonbytes import loads
+
+if TYPE_CHECKING:
+    from hn_memory.index.ingest import Entry
+    from hn_memory.repository.base import Repository
+
+_NAMES: Final = (("topic", "t", "tagged"), ("path", "p", "bound"), ("evidence", "e", "cites"))
+"""Tables of names, their key, and the table that says who uses them."""
+
+
+def entry_of(memory_id: str, payload: bytes) -> Entry:
+    """The entry of a stored payload, without the commit that carried it."""
+    from hn_memory.index.ingest import take_apart
+    from hn_memory.protocol.envelope import decode_envelope
+
+    return take_apart("", (), memory_id, decode_envelope(payload), payload)
+
+
+class Rows:
+    """Changes the tables of one connection.
+
+    Whoever stores or drops rows calls `_settle` before it looks at lifecycles, and `_sweep` at the end.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, repository: Repository) -> None:
+        self._db = connection
+        self._repository = repository
+        self._ids: dict[tuple[str, tuple[object, ...]], int] = {}
+        self._touched: set[int] = set()
+        self._targets: set[bytes] = set()
+        self._released: set[bytes] = set()
+        self._class_records: dict[int, int] = {}
+        self._site_checks: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._emptied = False
+        self._unnamed: dict[str, set[int]] = {}
+
+    # -- rows ---------------------------------------------------------------------------------------------
+
+    def _insert(self, entries: Sequence[Entry], parent: int | None) -> int | None:
+        """Store verified entries that follow `parent` in one stream; the link of the last one."""
+        if not entries:
+            return parent
+        db = self._db
+        row = db.execute("SELECT max((SELECT max(n) FROM memory), (SELECT max(c) FROM link))").fetchone()
+        fresh = (row[0] or 0) + 1
+        if row[0] is None:
+            # max() of a NULL and a number is NULL: one of the tables is empty, and so is the other.
+            fresh = 1
+        stream = self._stream(entries[0].actor, entries[0].stream)
+        memories: list[tuple[object, ...]] = []
+        links, payloads, terms, tagged, bound, cites, edges = [], [], [], [], [], [], []
+        self._check_paths(entries)
+        for entry in entries:
+            c, fresh = fresh, fresh + 1
+            raw = bytes.fromhex(entry.id[7:])
+            known = db.execute("SELECT n FROM memory WHERE id = ?", (raw,)).fetchone()
+            n = c if known is None else known[0]
+            links.append((c, bytes.fromhex(entry.commit), n, parent, stream, entry.sequence, 1))
+            parent = c
+            if known is not None:
+                continue
+            self._targets.add(raw)
+            actor = self._actor(entry.actor)
+            payloads.append((n, entry.payload))
+            if entry.target is not None:
+                target = bytes.fromhex(entry.target[7:])
+                edges.append((n, entry.operation, actor, target))
+                self._targets.add(target)
+                self._touched.add(n)
+            if entry.kind is None:
+                memories.append((n, raw, None, None, entry.timestamp, 0, 0))
+                continue
+            klass = self._class(self._voice(actor, entry.kind), self._site(entry), 0)
+            self._count(klass, 1)
+            memories.append((n, raw, klass, 0, entry.timestamp, entry.size, entry.searched))
+            terms.append((n, entry.terms))
+            tagged += [(self._id("topic", "t", ("name",), (topic,)), n, klass) for topic in entry.topics]
+            bound += [(self._id("path", "p", ("name",), (path,)), n) for path, _ in entry.paths]
+            cites += [(self._id("evidence", "e", ("item",), (item,)), n) for item in entry.evidence]
+        db.executemany("INSERT INTO memory(n, id, class, life, ts, size, searched) VALUES(?,?,?,?,?,?,?)", memories)
+        db.executemany("INSERT INTO link(c, oid, n, parent, s, sequence, live) VALUES(?,?,?,?,?,?,?)", links)
+        db.executemany("INSERT INTO payload(n, data) VALUES(?,?)", payloads)
+        db.executemany("INSERT INTO terms(rowid, text) VALUES(?,?)", terms)
+        db.executemany("INSERT INTO tagged(t, n, class) VALUES(?,?,?)", tagged)
+        db.executemany("INSERT INTO bound(p, n) VALUES(?,?)", bound)
+        db.executemany("INSERT INTO cites(e, n) VALUES(?,?)", cites)
+        db.executemany("INSERT INTO edge(n, op, a, target) VALUES(?,?,?,?)", edges)
+        return parent
+
+    def _drop(self, released: Sequence[int]) -> None:
+        """Delete links nobody holds any more, and memories without a link."""
+        db = self._db
+        for c in released:
+            row = db.execute("SELECT n, live FROM link WHERE c = ?", (c,)).fetchone()
+            if row[1] > 0:
+                continue
+            n = row[0]
+            db.execute("DELETE FROM link WHERE c = ?", (c,))
+            other = (
+                db.execute("SELECT 1 FROM link WHERE c = ?1 AND n = ?1", (n,)).fetchone()
+                or db.execute("SELECT 1 FROM link WHERE n = ? AND c <> n", (n,)).fetchone()
+            )
+            if other is None:
+                self._delete_memory(n)
+
+    def _delete_memory(self, n: int) -> None:
+        db = self._db
+        raw, klass, payload = db.execute(
+            "SELECT id, class, data FROM memory JOIN payload USING(n) WHERE n = ?", (n,)
+        ).fetchone()
+        entry = entry_of("sha256:" + raw.hex(), payload)
+        if klass is not None:
+            self._count(klass, -1)
+            # A contentless FTS table forgets a row only when it is told what the row said.
+            db.execute("INSERT INTO terms(terms, rowid, text) VALUES('delete', ?, ?)", (n, entry.terms))
+        for table, key, users, column, items in (
+            (*_NAMES[0], "name", entry.topics),
+            (*_NAMES[1], "name", tuple(path for path, _ in entry.paths)),
+            (*_NAMES[2], "item", entry.evidence),
+        ):
+            for item in items:
+                number = self._id(table, key, (column,), (item,))
+                db.execute(f"DELETE FROM {users} WHERE {key} = ? AND n = ?", (number, n))
+                self._unnamed.setdefault(table, set()).add(number)
+        self._emptied = True
+        for table in ("memory", "payload", "edge", "lost"):
+            db.execute(f"DELETE FROM {table} WHERE n = ?", (n,))
+        self._touched.discard(n)
+        self._targets.add(raw)
+        if entry.target is not None:
+            self._released.add(bytes.fromhex(entry.target[7:]))
+
+    def _check_paths(self, entries: Sequence[Entry]) -> None:
+        """What path pairs amount to at their anchors; asked of the repository once per distinct set."""
+        wanted = {(entry.anchor, entry.paths) for entry in entries if entry.paths} - self._site_checks.keys()
+        if not wanted:
+            return
+        from hn_memory.protocol.record import Anchor, PathAnchor
+        from hn_memory.repository.world import RepositoryWorld
+
+        world = RepositoryWorld(self._repository, "")
+        anchors = {
+            key: Anchor(key[0], tuple(PathAnchor(path, blob) for path, blob in key[1])) for key in sorted(wanted)
+        }
+        world.prepare(anchors.values(), (), ())
+        for key, anchor in anchors.items():
+            state = world.anchor_state(anchor)
+            exists = world.commit_state(anchor.commit) is None
+            self._site_checks[key] = (
+                PATHS_HOLD if state is None
+                else PATHS_BROKEN if state == "anchor-invalid" and exists
+                else PATHS_UNKNOWN
+            )  # fmt: skip
+
+    def _resolve_unknown_paths(self) -> None:
+        """Judge again the paths of records whose anchor was not here when they were read, where it is now."""
+        db = self._db
+        anchors = [row[0] for row in db.execute("SELECT DISTINCT anchor FROM site WHERE paths = ?", (PATHS_UNKNOWN,))]
+        if not anchors:
+            return
+        here = [oid for oid, info in self._repository.info(anchors).items() if info.type == "commit"]
+        for anchor in here:
+            rows = db.execute(
+                "SELECT memory.n, memory.id, memory.life, class.k, class.v, data FROM site "
+                "JOIN class ON class.s = site.s JOIN memory ON memory.class = class.k JOIN payload USING(n) "
+                "WHERE site.anchor = ? AND site.paths = ?",
+                (anchor, PATHS_UNKNOWN),
+            ).fetchall()
+            for n, raw, life, klass, voice, payload in rows:
+                entry = entry_of("sha256:" + raw.hex(), payload)
+                self._check_paths([entry])
+                now = self._class(voice, self._site(entry), life)
+                if now != klass:
+                    self._count(klass, -1)
+                    self._count(now, 1)
+                    self._reclass(n, now, payload)
+        self._settle()
+
+    # -- names --------------------------------------------------------------------------------------------
+
+    def _id(self, table: str, key: str, columns: tuple[str, ...], values: tuple[object, ...]) -> int:
+        cached = self._ids.get((table, values))
+        if cached is not None:
+            return cached
+        where = " AND ".join(f"{column} = ?" for column in columns)
+        row = self._db.execute(f"SELECT {key} FROM {table} WHERE {where}", values).fetchone()
+        if row is None:
+            marks = ", ".join("?" * len(values))
+            cursor = self._db.execute(f"INSERT INTO {table}({', '.join(columns)}) VALUES({marks})", values)
+            row = (cursor.lastrowid,)
+        self._ids[(table, values)] = int(row[0])
+        return int(row[0])
+
+    def _forget_ids(self) -> None:
+        """After a rollback: nothing remembered may name a row that is gone."""
+        self._ids.clear()
+        self._class_records.clear()
+        self._touched.clear()
+        self._targets.clear()
+        self._released.clear()
+
+    def _actor(self, actor: str) -> int:
+        return self._id("actor", "a", ("id",), (actor,))
+
+    def _stream(self, actor: str, stream: str) -> int:
+        return self._id("stream", "s", ("a", "id"), (self._actor(actor), stream))
+
+    def _voice(self, actor: int, kind: str) -> int:
+        if kind not in KINDS:
+            raise ValueError(kind)
+        return self._id("voice", "v", ("a", "kind"), (actor, kind))
+
+    def _site(self, entry: Entry) -> int:
+        paths = self._site_checks[(entry.anchor, entry.paths)] if entry.paths else PATHS_NONE
+        return self._id(
+            "site", "s", ("anchor", "mode", "subject", "paths"), (entry.anchor, entry.mode, entry.subject or "", paths)
+        )
+
+    def _class(self, voice: int, site: int, life: int) -> int:
+        cached = self._ids.get(("class", (voice, site, life)))
+        if cached is not None:
+            return cached
+        row = self._db.execute("SELECT k FROM class WHERE v = ? AND s = ? AND life = ?", (voice, site, life)).fetchone()
+        if row is None:
+            cursor = self._db.execute("INSERT INTO class(v, s, life, records) VALUES(?,?,?,0)", (voice, site, life))
+            row = (cursor.lastrowid,)
+        self._ids[("class", (voice, site, life))] = int(row[0])
+        return int(row[0])
+
+    def _reclass(self, n: int, klass: int, payload: bytes) -> None:
+        """Give a record another class, wherever its class stands."""
+        self._db.execute("UPDATE memory SET class = ? WHERE n = ?", (klass, n))
+        self._db.executemany(
+            "UPDATE tagged SET class = ? WHERE t = ? AND n = ?",
+            [(klass, self._id("topic", "t", ("name",), (topic,)), n) for topic in loads(payload)["record"]["topics"]],
+        )
+
+    def _count(self, klass: int, by: int) -> None:
+        self._class_records[klass] = self._class_records.get(klass, 0) + by
+        self._emptied = self._emptied or by < 0
+
+    def _sweep(self) -> None:
+        """Forget names that nothing uses any more: of what is gone, not even a topic stays."""
+        if not self._emptied:
+            return
+        db = self._db
+        for table, key, users in _NAMES:
+            db.executemany(
+                f"DELETE FROM {table} WHERE {key} = ?1 AND NOT EXISTS (SELECT 1 FROM {users} WHERE {key} = ?1)",
+                [(number,) for number in self._unnamed.get(table, ())],
+            )
+        db.execute("DELETE FROM class WHERE records = 0")
+        db.execute("DELETE FROM voice WHERE v NOT IN (SELECT v FROM class)")
+        db.execute("DELETE FROM site WHERE s NOT IN (SELECT s FROM class)")
+        # Every link hangs on the tip of a source, so the tips name all streams.
+        db.execute("DELETE FROM stream WHERE s NOT IN (SELECT link.s FROM source JOIN link ON link.c = source.tip)")
+        db.execute("DELETE FROM actor WHERE a NOT IN (SELECT a FROM stream)")
+        self._emptied = False
+        self._unnamed.clear()
+        self._ids.clear()
+
+    # -- lifecycles ---------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Lifecycles of every record that a new, dropped or newly found relationship names."""
+        db = self._db
+        affected = set(self._touched)
+        for target in self._targets | self._released:
+            # Relationships waiting for a target that has come or gone; most memories have none.
+            waiting = [row[0] for row in db.execute("SELECT n FROM edge WHERE target = ?", (target,))]
+            if waiting or target in self._released:
+                affected.update(waiting)
+                affected.update(row[0] for row in db.execute("SELECT n FROM memory WHERE id = ?", (target,)))
+        turned: set[int] = set()
+        for n in sorted(affected):
+            self._judge(n, turned)
+        # Whether a superseded record is lost depends on the lifecycles of its successors.
+        again = set(affected)
+        for n in turned:
+            again.update(
+                row[0]
+                for row in db.execute("SELECT m.n FROM edge e JOIN memory m ON m.id = e.target WHERE e.n = ?", (n,))
+            )
+        for n in sorted(again):
+            self._judge_lost(n)
+        for klass, by in self._class_records.items():
+            db.execute("UPDATE class SET records = records + ? WHERE k = ?", (by, klass))
+        self._class_records.clear()
+        self._touched.clear()
+        self._targets.clear()
+        self._released.clear()
+
+    def _judge(self, n: int, turned: set[int]) -> None:
+        from hn_memory.protocol.projection import lifecycle_state
+
+        db = self._db
+        row = db.execute(
+            "SELECT memory.id, memory.life, class.v, class.s, memory.class "
+            "FROM memory JOIN class ON k = class WHERE n = ?",
+            (n,),
+        ).fetchone()
+        if row is None:
+            return
+        memory_id, life, voice, site, klass = row
+        orphan = db.execute(
+            "SELECT 1 FROM edge WHERE n = ? AND op = 'supersede' AND target <> ? "
+            "AND NOT EXISTS (SELECT 1 FROM memory WHERE id = edge.target)",
+            (n, memory_id),
+        ).fetchone()
+        counts = dict(
+            db.execute(
+                "SELECT op, count(*) FROM edge WHERE target = ? AND n <> ? AND op <> 'challenge' "
+                "AND a = (SELECT a FROM voice WHERE v = ?) GROUP BY op",
+                (memory_id, n, voice),
+            )
+        )
+        state = LIFE_CODES[lifecycle_state(orphan is not None, counts.get("retract", 0), counts.get("supersede", 0))]
+        if state == life:
+            return
+        turned.add(n)
+        now = self._class(voice, site, state)
+        self._count(klass, -1)
+        self._count(now, 1)
+        db.execute("UPDATE memory SET life = ? WHERE n = ?", (state, n))
+        (payload,) = db.execute("SELECT data FROM payload WHERE n = ?", (n,)).fetchone()
+        self._reclass(n, now, payload)
+
+    def _judge_lost(self, n: int) -> None:
+        """A superseded record is lost when every successor is retracted: nothing current speaks for it."""
+        db = self._db
+        row = db.execute("SELECT id, life FROM memory WHERE n = ? AND class IS NOT NULL", (n,)).fetchone()
+        lost = (
+            row is not None
+            and row[1] == LIFE_CODES["superseded"]
+            and db.execute(
+                "SELECT 1 FROM edge e JOIN memory s ON s.n = e.n "
+                "WHERE e.target = ? AND e.op = 'supersede' AND e.n <> ? AND s.life <> ? "
+                "AND e.a = (SELECT voice.a FROM memory m JOIN class ON class.k = m.class "
+                "JOIN voice ON voice.v = class.v WHERE m.n = ?)",
+                (row[0], n, LIFE_CODES["retracted"], n),
+            ).fetchone()
+            is None
+        )
+        if lost:
+            db.execute("INSERT OR IGNORE INTO lost(n) VALUES(?)", (n,))
+        else:
+            db.execute("DELETE FROM lost WHERE n = ?", (n,))

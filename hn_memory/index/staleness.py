@@ -1,0 +1,32 @@
+"""Which sources the index is behind: freshness is keyed on the refs themselves."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hn_memory.repository.streams import Source
+
+_RETRY: Final = frozenset({"object-missing", "object-corrupt"})
+"""Refusals that another fetch or a repair may cure without moving the ref; they are tried again each time."""
+
+
+def stale_sources(
+    connection: sqlite3.Connection, sources: Sequence[Source], *, retry: bool = True
+) -> tuple[list[Source], list[tuple[str, int | None]]]:
+    """Sources whose ref moved or is new, and stored sources that are gone.
+
+    Args:
+        retry: count among the moved what could not be read for want of an object, which may be here by now.
+    """
+    stored = {
+        ref: (head, tip, code) for ref, head, tip, code in connection.execute("SELECT ref, head, tip, code FROM source")
+    }
+    moved: list[Source] = []
+    for source in sources:
+        known = stored.pop(source.name.ref, None)
+        if known is None or known[0] != source.head or (retry and known[2] in _RETRY):
+            moved.append(source)
+    return moved, [(ref, tip) for ref, (_, tip, _) in stored.items()]
