@@ -102,3 +102,8 @@ def _shown(name: str) -> str:
     from hn_memory.cli.text import one_line
 
     return "standard input" if name == STDIN else one_line(name, 200)
+
+
+def can_ask(json: bool) -> bool:
+    """Is a person there who could be asked? A machine that asked for JSON never is."""
+    return not json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

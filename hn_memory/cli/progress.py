@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 0.3
 """Seconds of silence before a bar appears: quick work needs none."""
 
-_LABELS: Final = {"verify": "verifying memories"}
+_LABELS: Final = {
+    "fetch": "fetching",
+    "verify": "verifying memories",
+    "promote": "promoting",
+    "push": "publishing",
+    "recover": "recovering",
+}
 
 
 class Progress:
@@ -25,6 +31,7 @@ class Progress:
     def __init__(self) -> None:
         self._since = time.monotonic()
         self._bar: ProgressBar[Any] | None = None
+        self._phase = ""
 
     def __enter__(self) -> Progress:
         return self
@@ -35,13 +42,14 @@ class Progress:
         self._end()
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        if self._bar is not None and self._bar.length != total:
+        if self._bar is not None and (self._bar.length != total or self._phase != phase):
             self._end()
         if self._bar is None:
             if time.monotonic() - self._since < _PATIENCE or done >= total:
                 return
             import click
 
+            self._phase = phase
             self._bar = click.progressbar(length=total, label=_LABELS.get(phase, phase), file=sys.stderr)
             self._bar.__enter__()
         self._bar.update(done - self._bar.pos)

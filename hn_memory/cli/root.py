@@ -15,6 +15,8 @@ COMMANDS: Final = {
     "init": "Make your identity in this repository.",
     "identity": "Make, list, choose and import identities.",
     "memory": "Record, correct, recall and verify memories.",
+    "sync": "Exchange memories with a remote.",
+    "replication": "Say what remotes may bring, and look into it.",
     "policy": "Say whose memories this repository trusts.",
     "help": "Explain a topic or a command.",
     "version": "Print the version.",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hn_memory.errors import HnError, UsageError
+from hn_memory.protocol.identifiers import LOCAL_PREFIX, REMOTES_PREFIX
 from hn_memory.protocol.identity import Identity, public_document
 from hn_memory.protocol.unicode import trim
 from hn_memory.repository.keyring import ACTIVE
@@ -126,8 +127,13 @@ def _public(identity: Identity, active: str | None) -> dict[str, Any]:
 
 def _hints(environment: Environment, identity: Identity) -> list[str]:
     """What else it takes before a record comes back."""
+    from hn_memory.replication.hints import sync_hints
+
+    repository = environment.repository
+    sources = {ref.name for ref in repository.refs(LOCAL_PREFIX, REMOTES_PREFIX)}
     where = "" if environment.repository.layout.work_tree is not None else "in a clone with a work tree, "
     return [
         "recall returns only what the committed policy trusts: "
         f"{where}run `hn policy trust {identity.actor}` and commit .hn/policy.json",
+        *sync_hints(repository.layout.common_dir, sources, empty=not sources),
     ]

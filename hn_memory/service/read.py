@@ -38,6 +38,7 @@ from hn_memory.protocol.query import (
 from hn_memory.recall.page import Page, bound_too_small, fill_page
 from hn_memory.recall.receipt import CALLOUTS_SHOWN, TERMS_MISSING, build_receipt
 from hn_memory.recall.select import Match, Selection
+from hn_memory.replication.hints import sync_hints
 from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.streams import InvalidSource
 from hn_memory.repository.world import RepositoryWorld
@@ -73,6 +74,9 @@ def recall(environment: Environment, request: Request) -> dict[str, Any]:
 
     document = index.query(ask)
     document["receipt"]["hints"] += policy_hints(environment, policy, document["matched"])
+    document["receipt"]["hints"] += sync_hints(
+        repository.layout.common_dir, index.heads, empty=not document["receipt"]["considered"]
+    )
     environment.note_invalid(index.invalid)
     return document
 

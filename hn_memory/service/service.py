@@ -6,7 +6,7 @@ it stands below `data`, `content` or `summary`, and inert.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -138,6 +138,92 @@ class Service:
         from hn_memory.service import snapshot
 
         return snapshot.status(self.environment)
+
+    # -- replication --------------------------------------------------------------------------------------
+
+    def sync(
+        self,
+        target: str | PathLike[str] | None = None,
+        *,
+        name: str | None = None,
+        push: bool = True,
+        recover_shallow: bool = False,
+        interactive: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Import from a remote and publish to it, or import from a bundle file."""
+        from hn_memory.service import replicate
+
+        return replicate.sync(
+            self.environment,
+            target,
+            name=name,
+            push=push,
+            recover_shallow=recover_shallow,
+            interactive=interactive,
+            timeout=timeout,
+        )
+
+    def replication_select(
+        self,
+        remote: str,
+        streams: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        from_policy: bool = False,
+        budgets: Mapping[str, int | None] | None = None,
+        interactive: bool = False,
+    ) -> dict[str, Any]:
+        """Save what a remote may bring, and under which budgets."""
+        from hn_memory.service import replicate
+
+        return replicate.select(
+            self.environment,
+            remote,
+            streams,
+            everything=everything,
+            from_policy=from_policy,
+            budgets=budgets,
+            interactive=interactive,
+        )
+
+    def replication_show(self, remote: str | None = None) -> dict[str, Any]:
+        """Saved selections, and what a sync takes where none is saved."""
+        from hn_memory.service import replicate
+
+        return replicate.show(self.environment, remote)
+
+    def replication_discover(self, remote: str, *, interactive: bool = False) -> dict[str, Any]:
+        """What a remote offers; takes nothing."""
+        from hn_memory.service import replicate
+
+        return replicate.discover(self.environment, remote, interactive=interactive)
+
+    def replication_gaps(self) -> dict[str, Any]:
+        """What streams need that this shallow clone does not have."""
+        from hn_memory.service import replicate
+
+        return replicate.gaps(self.environment)
+
+    def replication_tips(self) -> dict[str, Any]:
+        """The highest verified link of each stream that each remote showed."""
+        from hn_memory.service import replicate
+
+        return replicate.tips(self.environment)
+
+    def replication_tips_accept(
+        self, remote: str, stream: str, reason: str, *, interactive: bool = False
+    ) -> dict[str, Any]:
+        """Record that a person looked at a rewind, withdrawal or fork."""
+        from hn_memory.service import replicate
+
+        return replicate.tips_accept(self.environment, remote, stream, reason, interactive=interactive)
+
+    def export_bundle(self, path: str | PathLike[str], streams: Sequence[str] = ()) -> dict[str, Any]:
+        """Write a verifiable bundle of streams and the policy."""
+        from hn_memory.service import bundles
+
+        return bundles.export_bundle(self.environment, path, streams)
 
     # -- policy -------------------------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ def play(hn: Hn) -> dict[str, Any]:
     """One story that meets every command; the documents by the command that gave them."""
     documents: dict[str, Any] = {}
     normalise = Normaliser()
+    ada, absent = "", "sha256:" + "1" * 64
 
     def run(title: str, *arguments: str, status: int = 0, stdin: str = "", env: dict[str, str] | None = None) -> Any:
         answer = hn(*arguments, "--json", stdin=stdin.encode(), env=env)
@@ -56,6 +57,10 @@ def play(hn: Hn) -> dict[str, Any]:
         document = answer.json
         if "streams" in document:
             document["streams"].sort(key=lambda row: row["memories"])  # by ref, and so by chance
+        for name in ("outcomes", "offers", "tips"):
+            document.get(name, []).sort(key=lambda row: (row.get("sequence", 0), row["actor"] == ada))
+        for selection in [document.get("selection", {}), *document.get("selections", [])]:
+            selection.get("memories", []).sort(key=lambda stream: stream == absent)
         documents[title] = normalise(document)
         return document
 
@@ -160,6 +165,37 @@ def play(hn: Hn) -> dict[str, Any]:
     names = [row["name"] for row in run("hn identity list", "identity", "list")["identities"]]
     documents["hn identity list"]["identities"].sort(key=lambda row: row["name"])
     assert sorted(names) == ["Ada", "Reviewer"]
+    git("init", "-q", "--bare", "../server.git")
+    git("remote", "add", "origin", "../server.git")
+    git("push", "-q", "origin", "HEAD:refs/heads/main")
+    run("hn replication discover (nothing yet)", "replication", "discover", "origin")
+    published = run("hn sync (publishes)", "sync")
+    git("clone", "-q", "../server.git", "../bea")
+    there = ("-C", "../bea")
+    for title in ("recall (a remote never asked)", "init (a remote never asked)"):
+        words = ("memory", "recall") if title.startswith("recall") else ("init",)
+        run(f"hn {' '.join(words)} ({title.partition('(')[2]}", *there, *words)
+    run("hn replication discover", *there, "replication", "discover", "origin")
+    run("hn memory recall (a remote with streams)", *there, "memory", "recall")
+    run("hn replication select --from-policy", *there, "replication", "select", "origin", "--from-policy")
+    stream = next(row["stream"] for row in published["outcomes"] if row["actor"] == ada)
+    run("hn replication select", *there, "replication", "select", "origin", "--memory", stream, "--memory", absent)
+    run("hn replication show", *there, "replication", "show")
+    run("hn sync (partial)", *there, "sync", status=5)
+    run("hn replication tips", *there, "replication", "tips")
+    (ref,) = [row["ref"] for row in run("hn memory streams (accepted)", *there, "memory", "streams")["streams"]]
+    git("-C", "../server.git", "update-ref", "-d", ref.replace("remotes/origin/", ""))
+    run("hn sync (withdrawn)", *there, "sync", "--no-push", status=5)
+    run(
+        "hn replication tips accept",
+        *(*there, "replication", "tips", "accept", "origin", stream, "--reason", "Ada took it back"),
+    )
+    run("hn replication gaps", *there, "replication", "gaps")
+    run("hn sync (no such remote)", "sync", "nowhere", status=3)
+    run("hn memory export", *there, "memory", "export", "--bundle", "../all.bundle")
+    documents["hn memory export"]["bytes"] = "<size>"
+    run("hn memory verify FILE", "memory", "verify", "../all.bundle")
+    run("hn sync FILE", "sync", "../all.bundle", "--as", "courier")
     run("hn policy untrust", "policy", "untrust", ada)
     run("hn memory show (unknown)", "memory", "show", "0" * 8, status=3)
     run("a usage error", "memory", "recall", "words", status=2)

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "log": "List all memories, newest first.",
     "streams": "List the streams; choose the default one.",
     "verify": "Verify every stream from its first commit.",
+    "export": "Write streams and policy to a bundle.",
     "index": "Rebuild, verify or describe the index.",
 }
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from hn_memory.cli.command import command as make
 from hn_memory.cli.command import session_of
+from hn_memory.cli.inputs import FILE, file_name
 from hn_memory.errors import InvalidSourceError
 
 
 @make("verify", "Verify every stream from its first commit.")
+@click.argument("file", type=FILE, metavar="[FILE]", required=False)
 @click.pass_context
-def command(ctx: click.Context) -> None:
+def command(ctx: click.Context, file: str | None) -> None:
     """Verify every stream from its first commit, trusting nothing remembered.
 
-    Names each bad commit and why. The exit status is 6 when a source does not hold.
+    With FILE, verify a bundle instead; that needs no repository. Names each bad
+    commit and why. The exit status is 6 when a source does not hold.
     """
+    session = session_of(ctx)
+    if file is not None:
+        from hn_memory.cli.render_replication import file_verified
+        from hn_memory.service.bundles import verify_file
+
+        document = verify_file(Path(file_name(file)))
+        session.reply(document, file_verified, status=0 if document["valid"] else InvalidSourceError.exit_status)
+        return
     from hn_memory.cli.render_sources import verified
 
-    session = session_of(ctx)
     with session.service() as service:
         document = service.verify()
     session.reply(document, verified, status=0 if document["valid"] else InvalidSourceError.exit_status)

@@ -1,0 +1,254 @@
+"""The quarantine: a fresh bare repository that borrows the main object store, and the fetch into it (step 2).
+
+Only new objects travel, and none of them is in the main store before it is verified. Hooks, filters, fsmonitor,
+maintenance, submodules and tags are off; the transport's settings are the main repository's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hn_memory.errors import HnError
+from hn_memory.protocol.selection import Budgets
+from hn_memory.replication.advertise import Offer
+from hn_memory.replication.network import Ended, PercentProgress, network_environment, run_network
+from hn_memory.replication.remote import Remote
+from hn_memory.repository.base import Layout, Repository
+from hn_memory.repository.discover import GIT, git_environment
+from hn_memory.repository.open import open_repository
+from hn_memory.repository.private import PrivateFiles
+from hn_memory.repository.spawn import Child, run, stream
+
+QUARANTINE: Final = "replication/quarantine"
+PREFIX: Final = "refs/hn/quarantine/memory/"
+
+_TRANSACTION: Final = "txn-"
+_SAFE: Final = {
+    "core.fsmonitor": "false",
+    "core.attributesFile": "/dev/null",
+    "core.alternateRefsPrefixes": "refs/hn/memory refs/hn/remotes",
+    "core.logAllRefUpdates": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "fetch.unpackLimit": "1",
+    "fetch.prune": "false",
+    "fetch.pruneTags": "false",
+    "fetch.writeCommitGraph": "false",
+    "fetch.output": "full",
+    # What a commit holds is judged by our own rules, which know nothing of names and dates.
+    "fetch.fsckObjects": "false",
+    "transfer.bundleURI": "false",
+    "push.followTags": "false",
+    "push.recurseSubmodules": "no",
+    "push.gpgSign": "false",
+    "push.autoSetupRemote": "false",
+}
+# A pack is a little larger than what is in it where nothing compresses.
+_SLACK: Final = 1024 * 1024
+# One bad stream among 10,000 takes 28 fetches to find; a remote where everything fails is left alone in the end.
+_FETCHES: Final = 200
+
+
+class Fetched(NamedTuple):
+    """What came of fetching: the offers that arrived, and those that did not with the reason."""
+
+    arrived: tuple[Offer, ...]
+    failed: tuple[tuple[Offer, Ended], ...]
+
+
+class Quarantine:
+    """One transaction's repository, until `close`."""
+
+    def __init__(self, main: Repository, remote: Remote) -> None:
+        files = PrivateFiles(main.layout.common_dir)
+        self._main = main
+        self._remote = remote
+        self.path = files.directory(f"{QUARANTINE}/{_TRANSACTION}{os.urandom(8).hex()}")
+        self._repository: Repository | None = None
+        self.fetches = 0
+        try:
+            self._create()
+        except OSError as error:
+            files.failed(error, f"{QUARANTINE}/x", writing=True)
+        place = os.fspath(main.layout.work_tree or main.layout.git_dir)
+        settings = [part for key, value in _SAFE.items() for part in ("-c", f"{key}={value}")]
+        self.command = [*GIT, "-C", place, f"--git-dir={self.path}", *settings]
+
+    def close(self) -> None:
+        """Remove everything. Safe to call twice."""
+        if self._repository is not None:
+            self._repository.close()
+            self._repository = None
+        _remove(self.path)
+
+    @property
+    def objects(self) -> Path:
+        """The directory of what arrived."""
+        return self.path / "objects"
+
+    def environment(self, *, interactive: bool = False) -> dict[str, str]:
+        """For Git children here that talk to the remote."""
+        env = network_environment(interactive=interactive, ssh_command=self._remote.ssh_command)
+        return env | self._remote.environment() | {"GIT_NO_LAZY_FETCH": "1"}
+
+    def repository(self) -> Repository:
+        """What arrived and the main store, as one repository to read."""
+        if self._repository is None:
+            main = self._main.layout
+            layout = Layout(
+                git_dir=self.path, common_dir=self.path, work_tree=None, objects=self.objects,
+                object_format=main.object_format, ref_format="files", shallow=False, promisor=False, prefix="",
+            )  # fmt: skip
+            self._repository = open_repository(layout, prefer="git" if self._main.backend == "git" else "libgit2")
+        return self._repository
+
+    def fetch(
+        self,
+        offers: Sequence[Offer],
+        budgets: Budgets,
+        *,
+        deadline: float,
+        interactive: bool,
+        progress: PercentProgress | None,
+        reachable: Callable[[], bool],
+    ) -> Fetched:
+        """Fetch all offers at once; where that fails for one stream's sake, find that stream by halving.
+
+        Args:
+            reachable: does the remote still answer? Asked after a failure, to tell a bad stream from a bad line.
+
+        Raises:
+            HnError `remote-failed`: the remote does not answer any more.
+        """
+        waiting: list[Sequence[Offer]] = [offers]
+        arrived: list[Offer] = []
+        failed: list[tuple[Offer, Ended]] = []
+        while waiting:
+            batch = waiting.pop()
+            done = self._fetch_once(batch, budgets, deadline, interactive, progress)
+            if done.status == 0:
+                arrived += batch
+                continue
+            if done.timed_out or not (_over_size(done) or reachable()):
+                from hn_memory.replication.advertise import remote_failed
+
+                raise remote_failed(self._remote, done)
+            if len(batch) == 1 or self.fetches >= _FETCHES:
+                failed += [(offer, done) for offer in batch]
+                continue
+            middle = len(batch) // 2
+            waiting += [batch[middle:], batch[:middle]]
+        present = {ref.name: ref.target for ref in self.repository().refs(PREFIX)}
+        for offer in arrived:
+            if present.get(quarantine_ref(offer)) != offer.commit:
+                raise HnError("remote-failed", f"{self._remote.name}: what arrived is not what was advertised")
+        return Fetched(tuple(arrived), tuple(failed))
+
+    def sizes(self) -> dict[str, tuple[str, int]]:
+        """Type and size of every object that arrived, without reading one; the main store does not count."""
+        command = [*GIT, f"--git-dir={self.path}", "cat-file", "--batch-all-objects", "--unordered", "--buffer"]
+        alternates = self.objects / "info" / "alternates"
+        aside = self.objects / "info" / "alternates.aside"
+        alternates.rename(aside)
+        try:
+            form = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
+            done = run([*command, form], git_environment())
+        finally:
+            aside.rename(alternates)
+        if done.status:
+            raise HnError("quarantine-unreadable", f"Git cannot list what arrived: {done.reason}")
+        found: dict[str, tuple[str, int]] = {}
+        for line in done.stdout.decode("ascii").splitlines():
+            oid, kind, size = line.split(" ")
+            found[oid] = (kind, int(size))
+        return found
+
+    def history(self, tip: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Commit, tree and parents along first parents, newest first, as far as Git gets."""
+        command = [*GIT, f"--git-dir={self.path}", "rev-list", "--first-parent", "--format=%T %P", tip, "--"]
+        rest = b""
+        for chunk in stream(Child(command, git_environment())):
+            lines = (rest + chunk).split(b"\n")
+            # Two lines for each commit, and what is not whole yet.
+            whole = (len(lines) - 1) // 2 * 2
+            rest = b"\n".join(lines[whole:])
+            for at in range(0, whole, 2):
+                tree, *parents = lines[at + 1].decode("ascii").split(" ")
+                yield lines[at][7:].decode("ascii"), tree, tuple(name for name in parents if name)
+
+    def _fetch_once(
+        self,
+        offers: Sequence[Offer],
+        budgets: Budgets,
+        deadline: float,
+        interactive: bool,
+        progress: PercentProgress | None,
+    ) -> Ended:
+        self.fetches += 1
+        flags = [
+            "--no-tags", "--no-auto-maintenance", "--no-recurse-submodules", "--no-write-fetch-head",
+            "--no-show-forced-updates", "--progress" if progress else "--quiet", "--stdin",
+        ]  # fmt: skip
+        lines = "".join(f"{offer.commit}:{quarantine_ref(offer)}\n" for offer in offers)
+        return run_network(
+            [*self.command, "fetch", *flags, "--", self._remote.name],
+            self.environment(interactive=interactive),
+            deadline=deadline,
+            stdin=lines.encode(),
+            file_limit=budgets.max_total_bytes + budgets.max_total_bytes // 64 + _SLACK,
+            interactive=interactive,
+            progress=progress,
+        )
+
+    def _create(self) -> None:
+        main = self._main.layout
+        for part in ("refs", "objects/info", "objects/pack"):
+            (self.path / part).mkdir(parents=True)
+        (self.path / "HEAD").write_text("ref: refs/heads/none\n")
+        sha256 = main.object_format == "sha256"
+        extra = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
+        (self.path / "config").write_text(f"[core]\n\trepositoryFormatVersion = {int(sha256)}\n\tbare = true\n{extra}")
+        (self.objects / "info" / "alternates").write_bytes(os.fsencode(_quoted(os.fspath(main.objects))) + b"\n")
+
+
+def quarantine_ref(offer: Offer) -> str:
+    """Where an offered stream is put in the quarantine."""
+    return f"{PREFIX}{offer.actor}/{offer.digest}"
+
+
+def sweep(main: Repository) -> None:
+    """Remove what killed syncs left. Only for who holds the lock of syncs."""
+    top = PrivateFiles(main.layout.common_dir)
+    for name in top.names(QUARANTINE):
+        if name.startswith(_TRANSACTION):
+            _remove(top.path(f"{QUARANTINE}/{name}"))
+
+
+def _remove(path: Path) -> None:
+    import shutil  # 5 ms, and a sync with nothing new has nothing to remove
+
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def over_size(done: Ended) -> bool:
+    """Did the limit on the size of a file end this fetch?"""
+    return _over_size(done)
+
+
+def _over_size(done: Ended) -> bool:
+    return b"File too large" in done.stderr or b"signal 25" in done.stderr or done.status == -25
+
+
+def _quoted(path: str) -> str:
+    """A path as a line of `objects/info/alternates`: quoted as in C where it must be."""
+    if not path.startswith(("#", '"')) and not any(ord(character) < 0x20 or character == "\\" for character in path):
+        return path
+    body = "".join(
+        f"\\{ord(character):03o}" if ord(character) < 0x20 or character in '"\\' else character for character in path
+    )
+    return f'"{body}"'
