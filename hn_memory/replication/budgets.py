@@ -83,6 +83,10 @@ def walk_bounded(
         if len(walked) == budgets.max_events:
             raise OverBudgetError(f"more than {budgets.max_events} new commits (maxEvents)")
         walked.append(Walked(commit, tree, parents))
+        if parents and stop(parents[0]):
+            # Known already, so it need not be read.
+            found = parents[0]
+            break
     walked.reverse()
     return walked, found
 

@@ -7,7 +7,7 @@ so it is written once, here, over a function that reads.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hn_memory.errors import HnError, NotFoundError
@@ -192,9 +192,9 @@ def first_parents(
         steps += 1
 
 
-def is_below(name: str, prefixes: Iterable[str]) -> bool:
+def is_below(name: str, prefixes: Collection[str]) -> bool:
     """Is a ref at one of the prefixes, or below it? `refs/hn` and `refs/hn/` hold `refs/hn/x`, not `refs/hnx`."""
-    return any(name == prefix or name.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)
+    return name in prefixes or any(name.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)
 
 
 def batches(oids: Iterable[str], length: int, size: int) -> Iterator[list[str]]:
