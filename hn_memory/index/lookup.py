@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hn_memory.errors import NotFoundError, UsageError
+from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.protocol.jsonbytes import loads
 from hn_memory.protocol.projection import LIFECYCLES, Dependency, Edges, SourceMemory, lifecycle_dependency
 from hn_memory.protocol.stored import read_stored
@@ -76,12 +76,15 @@ def number_of(db: sqlite3.Connection, memory_id: str) -> int | None:
 
 def read_memory(db: sqlite3.Connection, n: int) -> SourceMemory:
     """A memory with its envelope and the smallest commit that carries it."""
-    raw, payload = db.execute("SELECT id, data FROM memory JOIN payload USING(n) WHERE n = ?", (n,)).fetchone()
+    row = db.execute("SELECT id, data FROM memory JOIN payload USING(n) WHERE n = ?", (n,)).fetchone()
     (commit,) = db.execute(
         "SELECT min(oid) FROM (SELECT oid FROM link WHERE c = ?1 AND n = ?1 "
         "UNION ALL SELECT oid FROM link WHERE n = ?1 AND c <> n)",
         (n,),
     ).fetchone()
+    if row is None or commit is None:
+        raise HnError("index-corrupt", "it lost rows that it should hold")
+    raw, payload = row
     return SourceMemory("sha256:" + raw.hex(), commit.hex(), read_stored(raw, payload))
 
 

@@ -54,3 +54,13 @@ def test_an_empty_revision_is_no_revision(repository: Path, arguments: tuple[str
     done = hn(repository, "memory", *arguments, "--json")
     assert json.loads(done.stdout)["error"]["code"] == "revision-unknown"
     assert done.returncode == 3
+
+
+def test_a_symbolic_memory_ref_of_other_bytes_stops_no_reader(repository: Path) -> None:
+    actor = json.loads(hn(repository, "identity", "show", "--json").stdout)["identity"]["actor"]
+    git(repository, "update-ref", b"refs/heads/b\xff", "HEAD")
+    git(repository, "symbolic-ref", f"refs/hn/memory/{actor}/{'e' * 64}", b"refs/heads/b\xff")
+    document = json.loads(hn(repository, "memory", "recall", "--json").stdout)
+    assert [source["reason"] for source in document["receipt"]["sources"]["invalid"]] == [
+        "a memory ref must not be symbolic"
+    ]
