@@ -28,7 +28,7 @@ class Hasty(sqlite3.Connection):
         return super().execute(sql, *values)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     home = tmp_path_factory.mktemp("home")
     (home / ".gitconfig").write_text(
@@ -47,7 +47,7 @@ def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def scratch() -> Iterator[Path]:
     """A directory for many small files, which some file systems are slow to remove."""
     with new_directory() as path:
@@ -62,7 +62,7 @@ def tmp_path(scratch: Path) -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def original(scratch: Path) -> Iterator[Twins]:
     """Two clones with code and no memories; copy it, never change it."""
     with build_twins(scratch / "original") as built:
