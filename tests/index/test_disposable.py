@@ -66,7 +66,7 @@ def fill(twins: Twins) -> None:
     twins.pen.append(ADA, Statement("retract", target=known, reason="wrong"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def filled(original: Twins, scratch: Path) -> Iterator[Twins]:
     """Memories, and no index yet; copy it, never change it."""
     with copy_twins(original, scratch / "filled") as twins:
