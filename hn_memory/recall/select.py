@@ -167,7 +167,7 @@ class Selection:
         self._world.prepare_commits(
             (anchor for _, anchor, _, _, _ in open_sites),
             (anchor for _, anchor, mode, _, _ in open_sites if mode == "descendants"),
-            [item[4:] for _, item in self._evidence if item.startswith("git:")],
+            (),
         )
         self._table("site_gate", "s INTEGER PRIMARY KEY, filtered INTEGER, reason TEXT")
         verdicts: list[tuple[int, int, str | None]] = []
@@ -211,7 +211,12 @@ class Selection:
     def _find_lacking(self) -> bool:
         """Records that cite something absent, in `lacking`; False when there are none."""
         db = self._db
-        absent = [(e,) for e, item in self._evidence if not self._is_here(item)]
+        objects = self._world.absent(item[4:] for _, item in self._evidence if item.startswith("git:"))
+        absent = [
+            (e,)
+            for e, item in self._evidence
+            if (item[4:] in objects if item.startswith("git:") else not self._is_here(item))
+        ]
         self._table("lacking", "n INTEGER PRIMARY KEY")
         if not absent:
             return False
@@ -231,8 +236,6 @@ class Selection:
 
     def _is_here(self, item: str) -> bool:
         kind, _, name = item.partition(":")
-        if kind == "git":
-            return self._world.object_exists(name)
         return self._world.event_accepted(name) if kind == "event" else contains(self._db, name)
 
     def _count_late(self) -> int:

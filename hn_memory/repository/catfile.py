@@ -59,6 +59,24 @@ class CatFile:
                 raise
         return found
 
+    def absent(self, oids: Sequence[str]) -> set[str]:
+        """Those of the full IDs that are not here.
+
+        Raises:
+            HnError `object-store-broken`: as `info`.
+        """
+        missing: set[str] = set()
+        for at in range(0, len(oids), _BATCH):
+            batch = oids[at : at + _BATCH]
+            pipe = self._ask("info", batch)
+            try:
+                lines = pipe.lines(len(batch))
+            except BaseException:
+                self.close()
+                raise
+            missing.update(oid for oid, line in zip(batch, lines, strict=True) if line.endswith(b" missing"))
+        return missing
+
     def contents(self, oids: Sequence[str]) -> Iterator[Content]:
         """ID, type and bytes of each full ID that is here, in order, as they arrive.
 

@@ -149,6 +149,13 @@ class ProcessRepository(Repository):
             return {}
         return dict(answer for answer in self._reader().info(names) if answer is not None)
 
+    def absent(self, oids: Iterable[str]) -> set[str]:
+        wanted = set(oids)
+        names = [oid for oid in wanted if reading.is_full_id(oid, self.oid_length)]
+        # An ID of the wrong length does not exist; it is no abbreviation.
+        malformed = wanted.difference(names)
+        return malformed | self._reader().absent(names) if names else malformed
+
     def read(self, oids: Iterable[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
         for batch in reading.batches(oids, self.oid_length, _READ_BATCH):
             for oid, kind, data in self._reader(fetching=True).contents(batch):

@@ -23,6 +23,7 @@ class RepositoryWorld:
         self._repository = repository
         self._commit = commit
         self._infos: dict[str, ObjectInfo | None] = {}
+        self._present: set[str] = set()
         self._anchors: dict[tuple[str, tuple[tuple[str, str], ...]], str | None] = {}
         self._ancestry: dict[str, bool | str] = {}
         self._events: frozenset[str] | None = None
@@ -51,14 +52,14 @@ class RepositoryWorld:
         return self._is_commit(self._commit)
 
     def object_exists(self, oid: str) -> bool:
-        return self._info(oid) is not None
+        return oid in self._present or self._info(oid) is not None
 
     def absent(self, oids: Iterable[str]) -> set[str]:
         """Those of the objects that do not exist here; asked in bulk, where not asked before."""
-        oids = set(oids)
-        self._load(oids)
-        infos = self._infos
-        return {oid for oid in oids if infos[oid] is None}
+        unknown = set(oids) - self._present
+        absent = self._repository.absent(unknown)
+        self._present |= unknown - absent
+        return absent
 
     def anchor_state(self, anchor: AnchorLike) -> str | None:
         key = (anchor.commit, tuple((pair.path, pair.blob) for pair in anchor.paths))
