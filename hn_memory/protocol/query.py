@@ -198,11 +198,6 @@ def grep_document(request: NormalRequest, pattern: str, ignore_case: bool) -> di
     return document | {"pattern": pattern, "ignoreCase": ignore_case}
 
 
-def without_cursor(request: NormalRequest) -> NormalRequest:
-    """The same request for the first page."""
-    return request._replace(cursor=None)
-
-
 def _refuse(message: str, field: str, hint: str | None = None) -> None:
     raise UsageError("request-invalid", message, field=field, hint=hint)
 

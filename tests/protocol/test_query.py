@@ -27,7 +27,6 @@ from hn_memory.protocol.query import (
     query_digest,
     read_request,
     source_fingerprint,
-    without_cursor,
 )
 
 pytestmark = pytest.mark.usefixtures("json_library")
@@ -178,8 +177,7 @@ def test_everything_at_once_in_the_order_of_the_format() -> None:
     assert document["query"] == "Foo foo bar"
     assert normal.terms == ("bar", "foo")
     assert normal.cursor == "x"
-    assert without_cursor(normal).cursor is None
-    assert without_cursor(normal).document() == document
+    assert normal._replace(cursor=None).document() == document
 
 
 def test_all_lifecycles_and_all_trust() -> None:
