@@ -1,0 +1,131 @@
+"""The contract of section 10 of the chapter: what keeps records, and what a server asks of it.
+
+Everything above a provider (the tree, grants, the cutoff, references across memories, attachments, keys) is the
+server's and the same whichever provider keeps the records; nothing here knows of HTTP. A memory is named by its
+id alone, and a provider never answers with a record of another memory than the one it was asked about.
+
+Writing and crashes. A write may be prepared before it takes effect (signed, say). A provider calls `witness` with
+an opaque token after preparing and before the effect, again for each new attempt. After a crash `find(memory,
+token)` tells whether that very write took effect; so a repeat of a request neither loses nor doubles it.
+
+Faults: `UhpError` `memory_record_not_found` for a record that is not in that memory or was erased; `memory_conflict`
+when `if_version` is not the current version; `memory_unsupported` for what a provider does not implement;
+`memory_invalid` for what it cannot keep; `memory_unavailable` when it does not answer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hn_memory.uhp.faults import unsupported
+from hn_memory.uhp.values import (
+    Author,
+    Draft,
+    Erased,
+    Extent,
+    Page,
+    Patch,
+    Question,
+    Recalled,
+    Selection,
+    Version,
+)
+
+Witness = Callable[[str], None]
+"""Told the token of a write that is about to take effect."""
+
+
+def unwitnessed(token: str) -> None:
+    """A witness for writes that nobody will repeat."""
+
+
+class Provider(ABC):
+    """One system that keeps records.
+
+    Attributes:
+        id: how memories name it, and its entry in the capability document.
+    """
+
+    id: str
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """The capability document of section 10.2."""
+
+    def close(self) -> None:  # noqa: B027 - a provider may have nothing to close
+        """Release what the provider holds."""
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def extent(self, memory: str) -> Extent:
+        """How much a memory holds now."""
+
+    @abstractmethod
+    def get(self, memory: str, record: str, as_of: int | None = None) -> Version:
+        """A record's latest version, forgotten ones included, or the one that stood at an instant."""
+
+    @abstractmethod
+    def history(self, memory: str, record: str) -> list[Version]:
+        """All versions, oldest first."""
+
+    @abstractmethod
+    def listing(self, memory: str, selection: Selection, after: str | None, limit: int) -> Page:
+        """Latest versions in the order in which records were first written.
+
+        Raises:
+            UhpError `invalid_input`: `after` is no place that a page named.
+        """
+
+    @abstractmethod
+    def recall(self, memory: str, question: Question) -> Recalled:
+        """The ranking of the signals the provider has; those it lacks are named in `degraded`."""
+
+    def prime(self, memory: str) -> list[Version]:
+        """What is always relevant, most relevant first; the server cuts it to its budget."""
+        raise unsupported("this provider marks nothing as always relevant")
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def remember(
+        self, memory: str, drafts: Sequence[Draft], author: Author, witness: Witness = unwitnessed
+    ) -> list[Version]:
+        """Write records as stated, all of them or none. Episodes of `observe` come this way too."""
+
+    @abstractmethod
+    def revise(
+        self,
+        memory: str,
+        record: str,
+        patch: Patch,
+        author: Author,
+        if_version: int | None = None,
+        witness: Witness = unwitnessed,
+    ) -> Version:
+        """Append a version. Of two at once with the same `if_version`, one is refused."""
+
+    @abstractmethod
+    def forget(
+        self,
+        memory: str,
+        record: str,
+        author: Author,
+        if_version: int | None = None,
+        witness: Witness = unwitnessed,
+    ) -> Version:
+        """Close a record and keep its trace. Forgetting it again changes nothing."""
+
+    @abstractmethod
+    def erase(self, memory: str, records: Sequence[str], author: Author) -> Erased:
+        """Take records out of every read for good. Erasing again changes nothing; an unknown id is passed over."""
+
+    @abstractmethod
+    def find(self, memory: str, token: str) -> list[Version] | None:
+        """What a witnessed write wrote, or None if it never took effect."""
+
+    @abstractmethod
+    def drop(self, memory: str) -> None:
+        """The memory is deleted: close all its records. Dropping it again changes nothing."""

@@ -1,0 +1,56 @@
+"""Repositories, providers and state databases of the UHP tests: real ones, each test its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from memory_provider import MemoryProvider
+
+from hn_memory import open_repository
+from hn_memory.uhp.hn.provider import HnProvider
+from hn_memory.uhp.provider import Provider
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No settings of the machine, here and in every process started from here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("GIT_", "HN_", "_HN_"))]:
+            patch.delenv(name)
+        home = tmp_path_factory.mktemp("home")
+        (home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+        patch.setenv("HOME", str(home))
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        yield
+
+
+def make_repository(path: Path) -> Path:
+    """A repository with one commit and an identity."""
+    path.mkdir()
+    for arguments in (("init", "-q", "-b", "main"), ("commit", "-q", "--allow-empty", "-m", "Start")):
+        subprocess.run(["git", *arguments], cwd=path, check=True)
+    with open_repository(path) as service:
+        service.init("Ada")
+    return path
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "project")
+
+
+def open_hn(path: Path) -> HnProvider:
+    reader, writer = open_repository(path).environment, open_repository(path).environment
+    actor = reader.keyring.require_active().actor
+    return HnProvider(reader, writer, actor)
+
+
+@pytest.fixture(params=["hn", "memory"])
+def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provider]:
+    made: Provider = open_hn(make_repository(tmp_path / "kept")) if request.param == "hn" else MemoryProvider()
+    yield made
+    made.close()
