@@ -120,7 +120,10 @@ class Provider(ABC):
 
     @abstractmethod
     def erase(self, memory: str, records: Sequence[str], author: Author) -> Erased:
-        """Take records out of every read for good. Erasing again changes nothing; an unknown id is passed over."""
+        """Take records out of every read for good.
+
+        Erasing again changes nothing and answers the same; an unknown id is passed over.
+        """
 
     @abstractmethod
     def find(self, memory: str, token: str) -> list[Version] | None:

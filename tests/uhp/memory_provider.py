@@ -50,6 +50,7 @@ class MemoryProvider(Provider):
     def __init__(self) -> None:
         self.memories: dict[str, dict[str, list[Version]]] = {}
         self.tokens: dict[str, list[tuple[str, int]]] = {}
+        self.erased: dict[str, set[str]] = {}
         self.lock = threading.RLock()
 
     def describe(self) -> dict[str, Any]:
@@ -149,7 +150,9 @@ class MemoryProvider(Provider):
             ids = ["hrec_" + os.urandom(16).hex() for _ in drafts]
             token = os.urandom(8).hex()
             witness(token)
-            written = [self._version(memory, record, 1, draft, author) for record, draft in zip(ids, drafts, strict=True)]
+            written = [
+                self._version(memory, record, 1, draft, author) for record, draft in zip(ids, drafts, strict=True)
+            ]
             for version in written:
                 self._chains(memory)[version.record_id] = [version]
             self.tokens[token] = [(record, 0) for record in ids]
@@ -199,7 +202,9 @@ class MemoryProvider(Provider):
 
     def erase(self, memory: str, records: Sequence[str], author: Author) -> Erased:
         with self.lock:
-            gone = [record for record in dict.fromkeys(records) if self._chains(memory).pop(record, None) is not None]
+            erased = self.erased.setdefault(memory, set())
+            erased |= {record for record in records if self._chains(memory).pop(record, None) is not None}
+            gone = [record for record in dict.fromkeys(records) if record in erased]
         return Erased(tuple(gone), ())
 
     def find(self, memory: str, token: str) -> list[Version] | None:

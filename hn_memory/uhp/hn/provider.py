@@ -180,12 +180,12 @@ class HnProvider(Provider):
 
     def erase(self, memory: str, records: Sequence[str], author: Author) -> Erased:
         def decide(view: View) -> list[Saying]:
-            chains = [view.chain(record) for record in dict.fromkeys(records)]
-            found.extend(chain.id for chain in chains if chain is not None)
-            return [Saying(target=chain.versions[-1].memory, reason=ERASED) for chain in chains if chain is not None]
+            chains = view.to_erase(records)
+            found[:] = [chain.id for chain in chains]
+            return [Saying(target=chain.versions[-1].memory, reason=ERASED) for chain in chains if not chain.erased]
 
         found: list[str] = []
-        self._write(memory, decide, unwitnessed, lambda: found.clear())
+        self._append(memory, decide, unwitnessed)
         # The signed commits stay in the stream, here and wherever it was sent: nothing can be promised for them.
         return Erased(tuple(found), tuple(found))
 
@@ -231,19 +231,8 @@ class HnProvider(Provider):
         view.extend(followed.memories, followed.head)
         return view
 
-    def _write(
-        self,
-        memory: str,
-        decide: Callable[[View], list[Saying]],
-        witness: Witness,
-        again: Callable[[], None] | None = None,
-    ) -> list[Version]:
-        def fresh(view: View) -> list[Saying]:
-            if again is not None:
-                again()
-            return decide(view)
-
-        ids = self._append(memory, fresh, witness)
+    def _write(self, memory: str, decide: Callable[[View], list[Saying]], witness: Witness) -> list[Version]:
+        ids = self._append(memory, decide, witness)
         with self._lock:
             return self._views[memory].written(ids) or [] if ids else []
 

@@ -61,6 +61,7 @@ class Chain:
     place: int
     versions: list[Kept] = field(default_factory=list)
     gone: bool = False
+    erased: bool = False
     now: Version | None = None
 
 
@@ -141,6 +142,7 @@ class View:
             self.active -= not chain.gone
         chain.now = None
         chain.gone = chain.gone or reason in _GONE
+        chain.erased = chain.erased or reason == ERASED
         self.words.remove(chain.id)
 
     # -- answering ----------------------------------------------------------------------------------------
@@ -149,6 +151,11 @@ class View:
         """A record that is here and not erased."""
         found = self._chains.get(record)
         return None if found is None or found.gone else found
+
+    def to_erase(self, records: Iterable[str]) -> list[Chain]:
+        """Records by their ids that are here or were erased already."""
+        chains = (self._chains.get(record) for record in dict.fromkeys(records))
+        return [chain for chain in chains if chain is not None and (chain.erased or not chain.gone)]
 
     def latest(self, chain: Chain) -> Version:
         """The last version as it stands now."""

@@ -1,0 +1,141 @@
+"""What a request works with: the state, the providers, and how a write spans both.
+
+Knows nothing of HTTP: doors above hand it a principal's key and get documents or `UhpError`s back.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hn_memory.errors import HnError
+from hn_memory.repository.private import PrivateFiles
+from hn_memory.service.service import open_repository
+from hn_memory.uhp.access import Caller
+from hn_memory.uhp.faults import UhpError
+from hn_memory.uhp.hn.provider import HnProvider
+from hn_memory.uhp.provider import Provider
+from hn_memory.uhp.state.idempotency import Ledger
+from hn_memory.uhp.state.keys import digest_of
+from hn_memory.uhp.state.snapshot import Key, Node
+from hn_memory.uhp.state.store import Store, open_store
+from hn_memory.uhp.values import Extent
+
+DEFAULT_PROVIDER: Final = HnProvider.id
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a server runs.
+
+    Attributes:
+        path: where the repository is; None for the directory it is started in. `git_dir` as `--git-dir`.
+        actor: act as this identity instead of the active one.
+        state: URL of the state, None for SQLite beside the index.
+        roots: `any` key may create a root, or only the `admin`'s.
+        jobs: `observe` answers 202 and writes afterwards.
+    """
+
+    path: str | None = None
+    git_dir: str | None = None
+    actor: str | None = None
+    state: str | None = None
+    roots: str = "any"
+    jobs: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Server:
+    """State and providers of one process."""
+
+    def __init__(self, settings: Settings, store: Store, providers: dict[str, Provider]) -> None:
+        self.settings = settings
+        self.store = store
+        self.providers = providers
+        self.ledger = Ledger(store)
+
+    def close(self) -> None:
+        """Close providers and state."""
+        for provider in self.providers.values():
+            provider.close()
+        self.store.close()
+
+    def authenticate(self, token: str) -> tuple[Caller, Key]:
+        """The caller of a key, on the tree as it is now.
+
+        Raises:
+            UhpError `invalid_credential`.
+        """
+        tree = self.store.snapshot()
+        key = tree.keys.get(digest_of(token))
+        if key is None:
+            raise UhpError("invalid_credential", "the key is unknown or was revoked")
+        return Caller.of_key(tree, key), key
+
+    def provider_of(self, node: Node) -> Provider:
+        """Who keeps a memory's records.
+
+        Raises:
+            UhpError `memory_unavailable`: the provider is not connected.
+        """
+        provider = self.providers.get(node.provider)
+        if provider is None:
+            raise UhpError("memory_unavailable", "the memory's provider is not connected")
+        return provider
+
+    def extent(self, node: Node) -> Extent:
+        """How much a memory holds."""
+        return self.provider_of(node).extent(node.id)
+
+
+def open_server(settings: Settings) -> Server:
+    """Open the repository and the state.
+
+    Raises:
+        HnError `repository-empty`: there is no commit that records could be anchored to.
+        NotFoundError `identity-missing`, `not-a-repository`; HnError `state-...`.
+    """
+    services = [
+        open_repository(settings.path, git_dir=settings.git_dir, actor=settings.actor) for _ in ("reader", "writer")
+    ]
+    reader, writer = (service.environment for service in services)
+    try:
+        actor = reader.keyring.require_active().actor
+        require_commit(services[0].environment.repository.resolve_commit)
+        store = open_store(PrivateFiles(reader.repository.layout.common_dir), settings.state, actor)
+    except BaseException:
+        for service in services:
+            service.close()
+        raise
+    provider = HnProvider(reader, writer, actor)
+    return Server(settings, store, {provider.id: provider})
+
+
+def require_commit(resolve: Any) -> None:
+    """Records are anchored to HEAD, so there must be one.
+
+    Raises:
+        HnError `repository-empty`.
+    """
+    try:
+        resolve("HEAD")
+    except HnError:
+        raise HnError(
+            "repository-empty",
+            "this repository has no commit yet, and records are anchored to one",
+            hint="Commit something first.",
+        ) from None
+
+
+def open_state(settings: Settings) -> Store:
+    """The state alone, for what needs no records: keys and groups."""
+    with open_repository(settings.path, git_dir=settings.git_dir, actor=settings.actor, backend="git") as service:
+        environment = service.environment
+        actor = environment.keyring.require_active().actor
+        return open_store(PrivateFiles(environment.repository.layout.common_dir), settings.state, actor)
+
+
+def process_name() -> str:
+    """How a process calls itself in the state."""
+    return f"{os.getpid()}"
