@@ -5,24 +5,27 @@ Knows nothing of HTTP: doors above hand it a principal's key and get documents o
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from sqlalchemy import select, update
 
 from hn_memory.errors import HnError
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.service.service import open_repository
 from hn_memory.uhp.access import Caller
-from hn_memory.uhp.faults import UhpError
+from hn_memory.uhp.faults import UhpError, unsupported
 from hn_memory.uhp.hn.provider import HnProvider
 from hn_memory.uhp.provider import Provider
+from hn_memory.uhp.state import schema
 from hn_memory.uhp.state.idempotency import Ledger
 from hn_memory.uhp.state.keys import digest_of
 from hn_memory.uhp.state.snapshot import Key, Node
 from hn_memory.uhp.state.store import Store, open_store
-from hn_memory.uhp.values import Extent
+from hn_memory.uhp.values import Extent, FileReference
 
 DEFAULT_PROVIDER: Final = HnProvider.id
+READ_ONLY: Final = "hn.repository"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,43 @@ class Server:
         """How much a memory holds."""
         return self.provider_of(node).extent(node.id)
 
+    def writable(self, provider: str) -> bool:
+        """Does a provider keep memories that this server makes?"""
+        return provider != READ_ONLY
+
+    def file(self, caller: Caller, node: Node, file: str) -> FileReference:
+        """The file that a caller names as the content of a record.
+
+        Raises:
+            UhpError `memory_unsupported`: the memory's provider keeps no files.
+        """
+        if not self.provider_of(node).describe()["files"]:
+            raise unsupported("this memory keeps no files")
+        raise UhpError("file_not_found", "no such file", param="content.file.id")
+
+    def finish_drops(self) -> None:
+        """Tell the providers which memories are deleted, those too that a killed process left."""
+        table = schema.memory
+        with self.store.reading() as connection:
+            rows = connection.execute(
+                select(table.c.id, table.c.provider).where(table.c.deleted.is_not(None), table.c.dropped.is_(False))
+            ).all()
+        for memory, provider in rows:
+            if provider in self.providers:
+                self.providers[provider].drop(memory)
+                with self.store.writing() as connection:
+                    connection.execute(update(table).where(table.c.id == memory).values(dropped=True))
+
+    def check(self) -> None:
+        """Do the state and the repository answer?
+
+        Raises:
+            UhpError `memory_unavailable`.
+        """
+        self.store.ping()
+        for provider in self.providers.values():
+            provider.extent("hmem_" + "0" * 32)
+
 
 def open_server(settings: Settings) -> Server:
     """Open the repository and the state.
@@ -134,8 +174,3 @@ def open_state(settings: Settings) -> Store:
         environment = service.environment
         actor = environment.keyring.require_active().actor
         return open_store(PrivateFiles(environment.repository.layout.common_dir), settings.state, actor)
-
-
-def process_name() -> str:
-    """How a process calls itself in the state."""
-    return f"{os.getpid()}"

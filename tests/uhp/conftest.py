@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from memory_provider import MemoryProvider
+from uhp_harness import Running, make_repository, open_hn
 
-from hn_memory import open_repository
-from hn_memory.uhp.hn.provider import HnProvider
 from hn_memory.uhp.provider import Provider
 
 
@@ -30,25 +28,9 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         yield
 
 
-def make_repository(path: Path) -> Path:
-    """A repository with one commit and an identity."""
-    path.mkdir()
-    for arguments in (("init", "-q", "-b", "main"), ("commit", "-q", "--allow-empty", "-m", "Start")):
-        subprocess.run(["git", *arguments], cwd=path, check=True)
-    with open_repository(path) as service:
-        service.init("Ada")
-    return path
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "project")
-
-
-def open_hn(path: Path) -> HnProvider:
-    reader, writer = open_repository(path).environment, open_repository(path).environment
-    actor = reader.keyring.require_active().actor
-    return HnProvider(reader, writer, actor)
 
 
 @pytest.fixture(params=["hn", "memory"])
@@ -95,3 +77,10 @@ def state_url(request: pytest.FixtureRequest) -> str | None:
         return None
     url: str = request.getfixturevalue("database")
     return url
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that the tests of one module share."""
+    with Running(make_repository(tmp_path_factory.mktemp("served") / "project")) as server:
+        yield server

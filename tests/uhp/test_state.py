@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import make_repository
 from sqlalchemy import insert
+from uhp_harness import make_repository
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.repository.private import PrivateFiles
