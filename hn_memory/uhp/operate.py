@@ -12,7 +12,7 @@ from typing import Any
 from hn_memory.errors import HnError, UsageError
 from hn_memory.uhp.server import Settings, open_server
 from hn_memory.uhp.state.keys import first_key
-from hn_memory.uhp.supervise import Supervisor, run_worker
+from hn_memory.uhp.supervise import BACKLOG, Supervisor, run_worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,8 @@ def _bind(listening: Listening) -> socket.socket:
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        # Whoever is told the address may connect at once; the first answer then waits for the start.
+        bound.listen(BACKLOG)
         bound.set_inheritable(True)
         return bound
     except (OSError, OverflowError) as error:

@@ -27,7 +27,7 @@ from hn_memory.uhp.logs import log_as_json
 from hn_memory.uhp.server import Settings
 
 _GRACE_SECONDS: Final = 10
-_BACKLOG: Final = 2048
+BACKLOG: Final = 2048
 _KEEP_ALIVE_SECONDS: Final = 75
 _PATIENCE_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.2
@@ -44,7 +44,7 @@ def run_worker(settings: Settings, bound: socket.socket, certificate: str | None
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=certificate,

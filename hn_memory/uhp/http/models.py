@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from hn_memory.uhp.values import PRIVILEGES
 
@@ -164,8 +164,18 @@ Text = Annotated[str, Field(min_length=1, description="At most 65,536 bytes of U
 References = Annotated[list[NewReference], Field(max_length=64)]
 
 
+def _content_tag(value: Any) -> str | None:
+    """Which of its forms a content is meant to have, so that the fault of that form is the one that is told."""
+    if isinstance(value, str):
+        return "=text"
+    return "=file" if isinstance(value, dict | FileContent) else None
+
+
+Content = Annotated[Annotated[Text, Tag("=text")] | Annotated[FileContent, Tag("=file")], Discriminator(_content_tag)]
+
+
 class NewRecord(Request):
-    content: Text | FileContent
+    content: Content
     type: Type = "fact"
     attributes: dict[str, Any] = {}
     references: References = []
@@ -173,7 +183,7 @@ class NewRecord(Request):
 
 
 class RecordChange(Request):
-    content: Text | FileContent = ""
+    content: Content = ""
     type: Type = "fact"
     attributes: dict[str, Any] = {}
     references: References = []

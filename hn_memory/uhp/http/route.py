@@ -150,7 +150,7 @@ class Raw:
 
 
 # A field of another type, or none where one must be; everything else pydantic finds is a value out of bounds.
-_TYPE_ERRORS: Final = ("missing", "_type", "_parsing", "model_attributes", "is_instance", "int_from_float")
+_TYPE_ERRORS: Final = ("missing", "_type", "_parsing", "model_attributes", "is_instance", "int_from_float", "union_tag")
 
 
 def checked(model: type[BaseModel], value: Any) -> Any:
@@ -164,7 +164,7 @@ def checked(model: type[BaseModel], value: Any) -> Any:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
     first = next((one for one in found if _is_type(one["type"])), found[0])
-    where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("constrained-", "function-")))
+    where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("="))
     message = f"{where or 'the body'}: {first['msg'][0].lower()}{first['msg'][1:]}"
     if any(_is_type(one["type"]) for one in found):
         raise malformed(message, where or None)
