@@ -8,7 +8,8 @@ its words, weighted by how rare they are.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop
 from math import log
 from typing import Final, Generic, TypeVar
 
@@ -79,17 +80,18 @@ class WordIndex(Generic[Key]):
             self._score(term, scores, only=True)
         return scores
 
-    def some(self, wanted: list[str]) -> tuple[dict[Key, float], dict[Key, float]]:
-        """Records that hold any of the terms, scored, and the share of the terms' weight that each holds."""
+    def some(self, wanted: list[str]) -> dict[Key, float]:
+        """Records that hold any of the terms, scored."""
         scores: dict[Key, float] = {}
-        weights = {term: self._weight(term) for term in dict.fromkeys(wanted)}
-        total = sum(weights.values())
-        held: dict[Key, float] = {}
-        for term, weight in weights.items():
+        for term in dict.fromkeys(wanted):
             self._score(term, scores)
-            for key in self._postings.get(term, ()):
-                held[key] = held.get(key, 0.0) + weight
-        return scores, {key: weight / total for key, weight in held.items()} if total else {}
+        return scores
+
+    def covered(self, wanted: list[str], key: Key) -> float:
+        """The share of the terms' weight that a record holds, 0 to 1."""
+        weights = {term: self._weight(term) for term in wanted}
+        held = sum(weight for term, weight in weights.items() if key in self._postings.get(term, ()))
+        return held / sum(weights.values()) if weights else 0.0
 
     def _weight(self, term: str) -> float:
         with_term = len(self._postings.get(term, ()))
@@ -103,10 +105,14 @@ class WordIndex(Generic[Key]):
         flat = K1 * (1.0 - B)
         slope = K1 * B * len(self._lengths) / (self._total or 1)
         lengths = self._lengths
-        keys = scores if only else postings
-        for key in keys:
-            count = postings[key]
-            scores[key] = scores.get(key, 0.0) + weight * count / (count + flat + slope * lengths[key])
+        if only:
+            for key in scores:
+                count = postings[key]
+                scores[key] += weight * count / (count + flat + slope * lengths[key])
+            return
+        held = scores.get
+        for key, count in postings.items():
+            scores[key] = held(key, 0.0) + weight * count / (count + flat + slope * lengths[key])
 
 
 def question_terms(query: str) -> list[str]:
@@ -115,19 +121,31 @@ def question_terms(query: str) -> list[str]:
     return [word for word in words if word not in STOP_WORDS] or words
 
 
-def fuse(rankings: Mapping[str, Mapping[Key, float]]) -> dict[Key, tuple[float, tuple[str, ...]]]:
-    """One ranking out of one per signal: a score in 0..1 and the signals that named the record.
+def ranked(rankings: Mapping[str, Mapping[Key, float]]) -> Iterator[tuple[Key, float, tuple[str, ...]]]:
+    """One ranking out of one per signal, best first: the record, a score in 0..1, the signals that named it.
 
     A single ranking keeps its own scores, brought into 0..1; several are fused by reciprocal rank, since scores of
-    different signals cannot be compared.
+    different signals cannot be compared. Made one by one: who wants eight of ten thousand does not sort them all.
     """
     if len(rankings) == 1:
         ((signal, scores),) = rankings.items()
-        return {key: (score / (score + 1.0), (signal,)) for key, score in scores.items()}
-    fused: dict[Key, tuple[float, tuple[str, ...]]] = {}
+        why = (signal,)
+        for negative, key in _descending(scores):
+            yield key, negative / (negative - 1.0), why
+        return
+    fused: dict[Key, float] = {}
+    signals: dict[Key, tuple[str, ...]] = {}
     most = len(rankings) / (RRF + 1.0)
     for signal, scores in rankings.items():
         for rank, key in enumerate(sorted(scores, key=lambda one: -scores[one]), 1):
-            score, why = fused.get(key, (0.0, ()))
-            fused[key] = (score + 1.0 / (RRF + rank) / most, (*why, signal))
-    return fused
+            fused[key] = fused.get(key, 0.0) + 1.0 / (RRF + rank) / most
+            signals[key] = (*signals.get(key, ()), signal)
+    for negative, key in _descending(fused):
+        yield key, -negative, signals[key]
+
+
+def _descending(scores: Mapping[Key, float]) -> Iterator[tuple[float, Key]]:
+    heap = [(-score, key) for key, score in scores.items()]
+    heapify(heap)
+    while heap:
+        yield heappop(heap)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchlib.bench import Bench, Section, hn_script
+from benchlib.corpus import WORDS
 from benchlib.measure import FailedCommandError
 from benchlib.report import at_least, at_most
 
@@ -26,13 +28,6 @@ _SECONDS = 8.0
 _WORKERS = 2
 _MEMORIES = 10
 _BATCH = 250
-_TEXT = """
-account annual apply build cache cluster contract customer deadline decision deploy discount error failure invoice key
-launch limit market migration month note office owner plan price quarter query record region release renewal report
-request rollout server session signal stream support team tenant token update version
-"""
-_WORDS = tuple(_TEXT.split())
-
 _FLOOR = """
 import sys, socket, uvicorn
 from starlette.applications import Starlette
@@ -144,8 +139,13 @@ def _fill(served: Served, records: int) -> dict[str, list[str]]:
 
 
 def _text(number: int) -> str:
-    words = [_WORDS[(number * 7 + at * at * 13 + number // (at + 1)) % len(_WORDS)] for at in range(24)]
-    return f"Number {number}: {' '.join(words)}."
+    chance = random.Random(number)
+    return f"Number {number}: {' '.join(_word(chance) for _ in range(24))}."
+
+
+def _word(chance: random.Random) -> str:
+    """Few words are frequent and most are rare, as in any text."""
+    return WORDS[int(len(WORDS) * chance.random() ** 3)]
 
 
 def _plan(served: Served, held: dict[str, list[str]]) -> list[str]:
@@ -153,9 +153,10 @@ def _plan(served: Served, held: dict[str, list[str]]) -> list[str]:
     plan: list[str] = []
     for at, (memory, records) in enumerate(held.items()):
         path = f"/v1/memories/{memory}"
+        chance = random.Random(at)
         for turn in range(6):
             record = records[(turn * 37 + at) % len(records)]
-            question = {"query": f"what of the {_WORDS[turn]} {_WORDS[(turn * 5 + at) % len(_WORDS)]}?", "limit": 8}
+            question = {"query": f"what of the {_word(chance)} and {_word(chance)}?", "limit": 8}
             plan += [
                 _request("GET", f"{path}/records/{record}", served.key),
                 _request("GET", f"{path}/records/{record}", served.key),
@@ -165,7 +166,7 @@ def _plan(served: Served, held: dict[str, list[str]]) -> list[str]:
                 _request("GET", "/v1/memories", served.key),
                 _request("POST", f"{path}/recall", served.key, question),
                 _request("POST", f"{path}/recall", served.key, question),
-                _request("POST", f"{path}/recall", served.key, {"text": _WORDS[turn + 9], "limit": 8}),
+                _request("POST", f"{path}/recall", served.key, {"text": _word(chance), "limit": 8}),
                 _request(
                     "POST", f"{path}/records", served.key, {"content": f"Written at {turn}."},
                     {"Idempotency-Key": f"@KEY@{turn}"} if turn % 2 else {},

@@ -22,7 +22,7 @@ from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_n
 from hn_memory.uhp.hn.trailers import join
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View, searched
 from hn_memory.uhp.provider import Provider, Witness, unwitnessed
-from hn_memory.uhp.ranking import COVERED, WordIndex, fuse, question_terms
+from hn_memory.uhp.ranking import COVERED, WordIndex, question_terms, ranked
 from hn_memory.uhp.values import (
     Author,
     Draft,
@@ -324,28 +324,25 @@ def _recall(view: View, question: Question) -> Recalled:
         return version
 
     rankings: dict[str, dict[str, float]] = {}
-    covered = 1.0
+    asked: list[str] = []
     if question.query is not None:
-        scores, held = words.some(question_terms(question.query))
-        rankings["query"] = scores
-        covered = max(held.values(), default=0.0)
+        asked = question_terms(question.query)
+        rankings["query"] = words.some(asked)
     if question.text is not None:
         rankings["text"] = words.every(terms(question.text))
     if not rankings:
         return _filtered(_all(view, selection, found, live), question)
     condition = question.filters
     hits: list[Hit] = []
-    ranked = fuse(rankings)
-    for key in sorted(ranked, key=lambda one: (-ranked[one][0], one)):
+    for key, score, why in ranked(rankings):
         version = version_of(key)
         if version is None or (condition is not None and not condition(version)):
             continue
-        score, why = ranked[key]
         hits.append(Hit(version, round(score, 6), why if condition is None else (*why, "filters")))
         if len(hits) == question.limit:
             break
-    unanswered = question.query is not None and not rankings.get("text") and covered < COVERED
-    return Recalled(hits, abstain=not hits or unanswered)
+    answered = bool(rankings.get("text")) or any(words.covered(asked, hit.version.record_id) >= COVERED for hit in hits)
+    return Recalled(hits, abstain=not hits or not answered)
 
 
 def _all(view: View, selection: Selection, found: dict[str, Version], live: bool) -> Iterable[Version]:

@@ -191,7 +191,6 @@ def _settings(url: str | None) -> dict[str, Any]:
     return {
         "pool_size": 4,
         "max_overflow": 8,
-        "pool_pre_ping": True,
         "connect_args": {"connect_timeout": 3, "prepare_threshold": 1},
     }
 
