@@ -15,10 +15,12 @@ from hn_memory.errors import HnError
 from hn_memory.index.lookup import source_tip
 from hn_memory.protocol.chain import ChainHead, StreamChain
 from hn_memory.protocol.identifiers import local_ref
+from hn_memory.protocol.policy import Policy
 from hn_memory.protocol.projection import EnvelopeLike
 from hn_memory.protocol.record import check_record
 from hn_memory.protocol.stored import read_stored
-from hn_memory.repository.streams import Walked, read_walked
+from hn_memory.repository.policyfile import policy_at
+from hn_memory.repository.streams import Source, Walked, list_sources, read_walked
 from hn_memory.repository.writer import Appended, Statement, append
 from hn_memory.service.building import RecordArguments, build, refuse_secrets
 from hn_memory.service.environment import Environment
@@ -65,6 +67,21 @@ def head_commit(environment: Environment, actor: str, stream: str) -> str | None
     if ref.target is None:
         raise HnError("stream-invalid", "a memory ref must not be symbolic")
     return ref.target
+
+
+def sources_here(environment: Environment) -> list[Source]:
+    """Every well-named source of this repository that can be read, sorted by ref."""
+    sources, _ = list_sources(environment.repository)
+    return [source for source in sources if source.invalid is None]
+
+
+def policy_in_force(environment: Environment) -> Policy:
+    """The policy at HEAD.
+
+    Raises:
+        HnError `policy-invalid`; NotFoundError `revision-unknown`.
+    """
+    return policy_at(environment.repository, environment.repository.resolve_commit("HEAD"))
 
 
 def follow(

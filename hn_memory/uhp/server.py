@@ -15,17 +15,19 @@ from hn_memory.repository.private import PrivateFiles
 from hn_memory.service.service import open_repository
 from hn_memory.uhp.access import Caller
 from hn_memory.uhp.faults import UhpError, unsupported
+from hn_memory.uhp.hn.external import REPOSITORY, RepositoryProvider
 from hn_memory.uhp.hn.provider import HnProvider
 from hn_memory.uhp.provider import Provider
 from hn_memory.uhp.state import schema
 from hn_memory.uhp.state.idempotency import Ledger
 from hn_memory.uhp.state.keys import digest_of
+from hn_memory.uhp.state.places import add_places
 from hn_memory.uhp.state.snapshot import Key, Node
 from hn_memory.uhp.state.store import Store, open_store
 from hn_memory.uhp.values import Extent, FileReference
 
 DEFAULT_PROVIDER: Final = HnProvider.id
-READ_ONLY: Final = "hn.repository"
+READ_ONLY: Final = REPOSITORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,18 @@ class Server:
         """Does a provider keep memories that this server makes?"""
         return provider != READ_ONLY
 
+    def look_around(self) -> None:
+        """Bring the tree up to the streams that are written elsewhere."""
+        provider = self.providers.get(READ_ONLY)
+        if isinstance(provider, RepositoryProvider):
+            places = provider.places()
+            if places:
+                try:
+                    add_places(self.store, READ_ONLY, places)
+                except UhpError:
+                    provider.forget_places()
+                    raise
+
     def file(self, caller: Caller, node: Node, file: str) -> FileReference:
         """The file that a caller names as the content of a record.
 
@@ -137,9 +151,10 @@ def open_server(settings: Settings) -> Server:
         NotFoundError `identity-missing`, `not-a-repository`; HnError `state-...`.
     """
     services = [
-        open_repository(settings.path, git_dir=settings.git_dir, actor=settings.actor) for _ in ("reader", "writer")
+        open_repository(settings.path, git_dir=settings.git_dir, actor=settings.actor)
+        for _ in ("reader", "writer", "beside")
     ]
-    reader, writer = (service.environment for service in services)
+    reader, writer, beside = (service.environment for service in services)
     try:
         actor = reader.keyring.require_active().actor
         require_commit(services[0].environment.repository.resolve_commit)
@@ -149,7 +164,17 @@ def open_server(settings: Settings) -> Server:
             service.close()
         raise
     provider = HnProvider(reader, writer, actor)
-    return Server(settings, store, {provider.id: provider})
+
+    def own() -> set[str]:
+        table = schema.memory.c
+        with store.reading() as connection:
+            ids = connection.execute(select(table.id).where(table.provider == provider.id)).scalars().all()
+        return {provider.stream(memory) for memory in ids}
+
+    external = RepositoryProvider(beside, actor, own)
+    server = Server(settings, store, {provider.id: provider, external.id: external})
+    server.look_around()
+    return server
 
 
 def require_commit(resolve: Any) -> None:

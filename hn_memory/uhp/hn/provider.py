@@ -118,7 +118,7 @@ class HnProvider(Provider):
 
     def recall(self, memory: str, question: Question) -> Recalled:
         with self._lock:
-            return _recall(self._view(memory), question)
+            return answer_question(self._view(memory), question)
 
     def prime(self, memory: str) -> list[Version]:
         with self._lock:
@@ -305,13 +305,16 @@ def _check_version(latest: Version, if_version: int | None) -> None:
         )
 
 
-def _recall(view: View, question: Question) -> Recalled:
+def answer_question(
+    view: View, question: Question, admits: Callable[[Version], bool] = lambda version: True
+) -> Recalled:
+    """The ranking of one stream's records; of those that it `admits`."""
     selection = question.selection
     live = selection.as_of is None and not selection.forgotten
     found: dict[str, Version] = {}
     words = view.words
     if not live:
-        found = {version.record_id: version for _, version in view.select(selection)}
+        found = {version.record_id: version for _, version in view.select(selection) if admits(version)}
         words = WordIndex((key, _text(version)) for key, version in found.items())
 
     def version_of(key: str) -> Version | None:
@@ -319,7 +322,7 @@ def _recall(view: View, question: Question) -> Recalled:
             return found[key]
         chain = view.chain(key)
         version = None if chain is None else view.latest(chain)
-        if version is None or (selection.types and version.type not in selection.types):
+        if version is None or (selection.types and version.type not in selection.types) or not admits(version):
             return None
         return version
 
@@ -331,7 +334,7 @@ def _recall(view: View, question: Question) -> Recalled:
     if question.text is not None:
         rankings["text"] = words.every(terms(question.text))
     if not rankings:
-        return _filtered(_all(view, selection, found, live), question)
+        return _filtered((one for one in _all(view, selection, found, live) if admits(one)), question)
     condition = question.filters
     hits: list[Hit] = []
     for key, score, why in ranked(rankings):

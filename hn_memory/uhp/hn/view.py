@@ -73,11 +73,13 @@ def searched(content: Content, draft: Draft) -> str:
 
 
 class View:
-    """The records of one stream up to a link of it."""
+    """The records of one stream up to a link of it. In a `foreign` one nothing is read as trailers."""
 
-    def __init__(self, memory: str, head: ChainHead | None = None) -> None:
+    def __init__(self, memory: str, *, foreign: bool = False) -> None:
         self.memory = memory
-        self.head = head
+        self.head: ChainHead | None = None
+        self.actor_name = ""
+        self._foreign = foreign
         self.words: WordIndex[str] = WordIndex()
         self.active = 0
         self.written_ms = 0
@@ -99,6 +101,7 @@ class View:
     def _take(self, held: Held) -> None:
         envelope = held.envelope
         at = parse_instant(envelope.timestamp) or 0
+        self.actor_name = envelope.actor_name
         self.written_ms = max(self.written_ms, at // 1_000_000)
         target = self._owners.get(envelope.target) if envelope.target is not None else None
         latest = None if target is None else target.versions[-1]
@@ -109,7 +112,7 @@ class View:
                 self._owners[held.id] = target
                 self._did[held.id] = (len(target.versions) - 1, at)
             return
-        stated = split(envelope.record.content)
+        stated = None if self._foreign else split(envelope.record.content)
         if stated is None:
             draft = Draft(envelope.record.content, f"x.hn.{envelope.record.kind}")
             author = Author("actor", envelope.actor)

@@ -102,6 +102,7 @@ async def _sweep(server: Server, workers: Workers) -> None:
     while True:
         with contextlib.suppress(UhpError):
             await loop.run_in_executor(workers.writer, server.finish_drops)
+            await loop.run_in_executor(workers.changer, server.look_around)
             await loop.run_in_executor(workers.changer, server.ledger.sweep)
         await asyncio.sleep(_SWEEP_SECONDS)
 

@@ -56,8 +56,13 @@ def create(call: Call) -> dict[str, Any]:
 
 def listing(call: Call) -> dict[str, Any]:
     """One level of the tree, or every descendant of a memory; without either, where the caller enters."""
-    caller = call.caller
     parent, ancestor = call.query.get("parent"), call.query.get("ancestor")
+    above = call.tree.nodes.get(parent or ancestor or "")
+    if above is not None and not call.server.writable(above.provider):
+        # Streams come without a word to this server; who looks below the repository sees those of now.
+        call.server.look_around()
+        call.caller = Caller(call.server.store.snapshot(), call.caller.principal, call.caller.cap)
+    caller = call.caller
     if parent is not None and ancestor is not None:
         raise invalid("parent and ancestor are not asked for together", "ancestor")
     if parent is not None:

@@ -75,17 +75,18 @@ class Store:
     def _epoch(self) -> int:
         """The epoch, asked on a connection of its own: this is done for each request."""
         try:
-            cursor = self._watching().cursor()
-            cursor.execute("SELECT number FROM epoch")
-            (number,) = cursor.fetchone()
-            cursor.close()
+            if self._is_sqlite:
+                (number,) = self._watching().execute("SELECT number FROM epoch").fetchone()
+                return int(number)
+            # Straight through libpq, at a fifth of the price of a cursor.
+            result = self._watching().pgconn.exec_(b"SELECT number FROM epoch")
+            return int(result.get_value(0, 0))
         except Exception:
             # Whatever the driver calls it: the connection is no good, and the next question gets a new one.
             if self._watch is not None:
                 self._watch.close()
                 self._watch = None
             raise UhpError("memory_unavailable", "the server's state did not answer; try again") from None
-        return int(number)
 
     def _data_version(self) -> int:
         """SQLite's own count of commits by other connections; a hundredth of the price of a query."""
