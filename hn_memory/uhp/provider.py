@@ -16,7 +16,7 @@ when `if_version` is not the current version; `memory_unsupported` for what a pr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hn_memory.uhp.faults import unsupported
@@ -29,6 +29,7 @@ from hn_memory.uhp.values import (
     Patch,
     Question,
     Recalled,
+    Rows,
     Selection,
     Version,
 )
@@ -86,6 +87,16 @@ class Provider(ABC):
     def prime(self, memory: str) -> list[Version]:
         """What is always relevant, most relevant first; the server cuts it to its budget."""
         raise unsupported("this provider marks nothing as always relevant")
+
+    def query(self, memory: str, language: str, statement: str, params: Mapping[str, Any]) -> Rows:
+        """What a statement answers, run where it cannot reach beyond this one memory.
+
+        Called from threads of its own. Parameters are named; their values are JSON values.
+
+        Raises:
+            UhpError `memory_invalid`: the statement cannot be run.
+        """
+        raise unsupported("this provider runs no queries")
 
     # -- writing ------------------------------------------------------------------------------------------
 

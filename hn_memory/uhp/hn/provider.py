@@ -6,7 +6,7 @@ under one lock; a view is brought up to the ref before each answer, so that what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from threading import Lock, RLock
 from typing import Any, Final
@@ -19,6 +19,7 @@ from hn_memory.service.building import RecordArguments
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Followed, Held, Saying, append_decided, follow, head_commit
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_not_found
+from hn_memory.uhp.hn.queries import LANGUAGE, Queries
 from hn_memory.uhp.hn.trailers import join
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View, searched
 from hn_memory.uhp.provider import Provider, Witness, unwitnessed
@@ -33,6 +34,7 @@ from hn_memory.uhp.values import (
     Patch,
     Question,
     Recalled,
+    Rows,
     Selection,
     Version,
 )
@@ -60,6 +62,7 @@ class HnProvider(Provider):
         self._views: dict[str, View] = {}
         self._lock = RLock()
         self._writing = Lock()
+        self._queries = Queries()
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -74,12 +77,13 @@ class HnProvider(Provider):
             "erase": {"unreachable": "reported"},
             "prime": True,
             "consolidate": False,
-            "queries": {"named": False, "free": False},
+            "queries": {"named": True, "free": {"languages": [LANGUAGE], "write": False}},
             "types": False,
             "files": False,
         }
 
     def close(self) -> None:
+        self._queries.close()
         self._reader.close()
         self._writer.close()
 
@@ -126,6 +130,17 @@ class HnProvider(Provider):
         return [version for version in newest if version.attributes.get("pinned") is True] + [
             version for version in newest if version.attributes.get("pinned") is not True
         ]
+
+    def query(self, memory: str, language: str, statement: str, params: Mapping[str, Any]) -> Rows:
+        with self._lock:
+            view = self._view(memory)
+            state = "" if view.head is None else view.head.commit
+
+        def versions() -> list[Version]:
+            with self._lock:
+                return self._view(memory).everything()
+
+        return self._queries.run(memory, state, versions, language, statement, params)
 
     def find(self, memory: str, token: str) -> list[Version] | None:
         with self._lock:
@@ -186,6 +201,7 @@ class HnProvider(Provider):
 
         found: list[str] = []
         self._append(memory, decide, unwitnessed)
+        self._queries.forget(memory)
         # The signed commits stay in the stream, here and wherever it was sent: nothing can be promised for them.
         return Erased(tuple(found), tuple(found))
 

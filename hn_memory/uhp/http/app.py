@@ -18,7 +18,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hn_memory.uhp.faults import UhpError
-from hn_memory.uhp.http import harnesses, memories, records, system
+from hn_memory.uhp.http import harnesses, memories, queries, records, system
 from hn_memory.uhp.http.endpoint import Endpoint, Workers, send_fault
 from hn_memory.uhp.http.metrics import Metrics
 from hn_memory.uhp.http.openapi import document
@@ -26,7 +26,13 @@ from hn_memory.uhp.http.route import Route
 from hn_memory.uhp.server import Server, Settings, open_server
 
 # Fixed paths before those with a memory's id in their place.
-ROUTES: Final[tuple[Route, ...]] = (*system.ROUTES, *records.ROUTES, *memories.ROUTES, *harnesses.ROUTES)
+ROUTES: Final[tuple[Route, ...]] = (
+    *system.ROUTES,
+    *records.ROUTES,
+    *memories.ROUTES,
+    *harnesses.ROUTES,
+    *queries.ROUTES,
+)
 
 _LOG: Final = logging.getLogger("hn.uhp")
 _SWEEP_SECONDS: Final = 600.0

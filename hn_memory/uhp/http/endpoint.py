@@ -30,6 +30,8 @@ from hn_memory.uhp.state.snapshot import Key
 _JSON: Final = b"application/json"
 _PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.25
+_QUERIES_AT_ONCE: Final = 2
+_QUERIES_WAITING: Final = 32
 
 T = TypeVar("T")
 
@@ -40,9 +42,26 @@ class Workers:
     def __init__(self) -> None:
         self.writer = ThreadPoolExecutor(1, "uhp-write")
         self.changer = ThreadPoolExecutor(1, "uhp-change")
+        self._asker = ThreadPoolExecutor(_QUERIES_AT_ONCE, "uhp-query")
+        self._asked = 0
+
+    async def ask(self, run: Callable[[], T]) -> T:
+        """Run a query beside the other requests.
+
+        Raises:
+            UhpError `memory_unavailable`: too many wait already.
+        """
+        if self._asked >= _QUERIES_WAITING:
+            raise UhpError("memory_unavailable", "too many queries wait; try again")
+        self._asked += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._asker, run)
+        finally:
+            self._asked -= 1
 
     def close(self) -> None:
         """Wait for what runs."""
+        self._asker.shutdown()
         self.writer.shutdown()
         self.changer.shutdown()
 
@@ -96,6 +115,8 @@ class Endpoint:
             call.if_version = if_match(headers.get(b"if-match"))
         if route.kind == "read":
             return _answered(_guarded(lambda: route.run(call)))
+        if route.kind == "query":
+            return await self._workers().ask(lambda: _answered(_guarded(lambda: route.run(call))))
         name = _idempotency_key(headers.get(b"idempotency-key"))
         digest = b""
         if name is not None:
@@ -127,7 +148,11 @@ class Endpoint:
         try:
             with server.store.changing() as (connection, tree):
                 if name is not None:
-                    known = server.ledger.known(connection, caller.principal, name, digest)
+                    try:
+                        known = server.ledger.known(connection, caller.principal, name, digest)
+                    except UhpError as error:
+                        # The key stands for another request, whose answer stays.
+                        raise _OtherRequestError(error) from None
                     if known is not None:
                         # Nothing is changed, and nobody needs to look again.
                         raise _KnownError(known)
@@ -141,6 +166,8 @@ class Endpoint:
         except _KnownError as known_error:
             found = known_error.known
             return Answered(found.status, found.answer) if isinstance(found, Stored) else None
+        except _OtherRequestError as other:
+            raise other.fault from None
         except IntegrityError:
             # Somebody else did something of that name at the same moment; look again.
             return None
@@ -211,6 +238,13 @@ class _KnownError(Exception):
 
     def __init__(self, known: Stored | Running) -> None:
         self.known = known
+
+
+class _OtherRequestError(Exception):
+    """Leaves a transaction whose idempotency key was used for another request."""
+
+    def __init__(self, fault: UhpError) -> None:
+        self.fault = fault
 
 
 _NOBODY: Final = Key("", "credential:anonymous", 0, False)

@@ -84,7 +84,7 @@ def _operation(route: Route, named: dict[Any, Any]) -> dict[str, Any]:
         codes += _AUTHENTICATED
     if route.method != "GET":
         codes += _BODY
-    if route.kind != "read":
+    if route.kind in ("change", "write"):
         parameters.append(_IDEMPOTENCY)
         codes.append("memory_invalid")
     if route.if_match:

@@ -113,7 +113,8 @@ class Route:
 
     Attributes:
         run: makes the answer's JSON value; or `(status, value)` with another status than 200; or a `Raw`.
-        kind: `read` runs at once; `change` runs in a transaction on the state; `write` writes to a provider.
+        kind: `read` runs at once; `query` reads beside the other requests, for it takes long; `change` runs in a
+            transaction on the state; `write` writes to a provider.
         recovered: of a `write`: the answer, from what was written before the process was killed.
         codes: faults beyond those that every route has.
         accepted: the model of an answer with 202.
@@ -125,7 +126,7 @@ class Route:
     summary: str
     run: Callable[[Call], Any]
     answer: type[Answer]
-    kind: Literal["read", "change", "write"] = "read"
+    kind: Literal["read", "query", "change", "write"] = "read"
     body: type[Request] | None = None
     parameters: tuple[Parameter, ...] = ()
     codes: tuple[str, ...] = ()
