@@ -88,6 +88,18 @@ class Provider(ABC):
         """What is always relevant, most relevant first; the server cuts it to its budget."""
         raise unsupported("this provider marks nothing as always relevant")
 
+    def read(self, version: Version) -> bytes:
+        """The bytes of the file that is a version's content. Called from threads of its own.
+
+        Raises:
+            UhpError `file_not_found`: it is no file, or the bytes are not here.
+        """
+        raise unsupported("this provider keeps no files")
+
+    def is_here(self, version: Version) -> bool:
+        """Are the bytes of the file that is a version's content here?"""
+        return False
+
     def query(self, memory: str, language: str, statement: str, params: Mapping[str, Any]) -> Rows:
         """What a statement answers, run where it cannot reach beyond this one memory.
 
@@ -135,6 +147,17 @@ class Provider(ABC):
 
         Erasing again changes nothing and answers the same; an unknown id is passed over.
         """
+
+    def take(self, file: str, created: int, data: bytes) -> str:
+        """Keep the bytes of an upload until it is released; their version, which records name.
+
+        Args:
+            created: Unix milliseconds.
+        """
+        raise unsupported("this provider keeps no files")
+
+    def release(self, before: int) -> None:  # noqa: B027 - a provider may keep none
+        """Let go of uploads of before an instant, in Unix milliseconds, or a little later."""
 
     @abstractmethod
     def find(self, memory: str, token: str) -> list[Version] | None:

@@ -6,7 +6,8 @@ under one lock; a view is brought up to the ref before each answer, so that what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from threading import Lock, RLock
 from typing import Any, Final
@@ -15,10 +16,12 @@ from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead
 from hn_memory.protocol.identifiers import derived_stream, local_ref
 from hn_memory.protocol.unicode import terms
+from hn_memory.repository.refwriter import BROKEN_OFF
 from hn_memory.service.building import RecordArguments
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Followed, Held, Saying, append_decided, follow, head_commit
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_not_found
+from hn_memory.uhp.hn.files import Files
 from hn_memory.uhp.hn.queries import LANGUAGE, Queries
 from hn_memory.uhp.hn.trailers import join
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View, searched
@@ -63,6 +66,7 @@ class HnProvider(Provider):
         self._lock = RLock()
         self._writing = Lock()
         self._queries = Queries()
+        self._files = Files(actor)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -79,7 +83,7 @@ class HnProvider(Provider):
             "consolidate": False,
             "queries": {"named": True, "free": {"languages": [LANGUAGE], "write": False}},
             "types": False,
-            "files": False,
+            "files": True,
         }
 
     def close(self) -> None:
@@ -142,6 +146,14 @@ class HnProvider(Provider):
 
         return self._queries.run(memory, state, versions, language, statement, params)
 
+    def read(self, version: Version) -> bytes:
+        with self._lock, _worded():
+            return self._files.read(self._reader.repository, version)
+
+    def is_here(self, version: Version) -> bool:
+        with self._lock, _worded():
+            return self._files.is_here(self._reader.repository, version)
+
     def find(self, memory: str, token: str) -> list[Version] | None:
         with self._lock:
             return self._view(memory).written(token.split())
@@ -202,6 +214,8 @@ class HnProvider(Provider):
         found: list[str] = []
         self._append(memory, decide, unwitnessed)
         self._queries.forget(memory)
+        with self._writing, _worded():
+            self._files.forget(self._writer.repository, memory, found)
         # The signed commits stay in the stream, here and wherever it was sent: nothing can be promised for them.
         return Erased(tuple(found), tuple(found))
 
@@ -212,6 +226,17 @@ class HnProvider(Provider):
 
         while self._append(memory, decide, unwitnessed):
             pass
+        self._queries.forget(memory)
+        with self._writing, _worded():
+            self._files.forget(self._writer.repository, memory)
+
+    def take(self, file: str, created: int, data: bytes) -> str:
+        with self._writing, _worded():
+            return self._files.take(self._writer.repository, file, created, data)
+
+    def release(self, before: int) -> None:
+        with self._writing, _worded():
+            self._files.release(self._writer.repository, before)
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -255,6 +280,10 @@ class HnProvider(Provider):
     def _append(self, memory: str, decide: Callable[[View], list[Saying]], witness: Witness) -> list[str]:
         """Append what is decided on the very state that it follows; the memory IDs."""
         stream = self.stream(memory)
+        said: list[Saying] = []
+        # Refs of files: those of the attempt that counts, and those of attempts before it.
+        held: list[str] = []
+        idle: list[str] = []
 
         def verified_head(ref: str, commit: str) -> ChainHead:
             with self._lock:
@@ -263,32 +292,48 @@ class HnProvider(Provider):
             return head
 
         def decided(head: ChainHead | None) -> list[Saying]:
+            nonlocal said
             with self._lock:
                 if head is None:
                     self._views[memory] = View(memory)
-                return decide(self._views[memory])
+                said = decide(self._views[memory])
+                return said
 
-        try:
-            with self._writing:
+        def announced(ids: Sequence[str]) -> None:
+            nonlocal held
+            idle.extend(held)
+            held = self._files.hold(self._writer.repository, self._views[memory], ids, said)
+            witness(" ".join(ids))
+
+        with self._writing, _worded():
+            try:
                 appended = append_decided(
-                    self._writer,
-                    stream,
-                    decided,
-                    verified_head=verified_head,
-                    announce=lambda ids: witness(" ".join(ids)),
+                    self._writer, stream, decided, verified_head=verified_head, announce=announced
                 )
-                if not appended:
-                    return []
-                last = appended[-1]
-                head = ChainHead(last.envelope.sequence, last.memory_id, last.commit)
-                with self._lock:
-                    view = self._views[memory]
-                    if view.head is None or view.head.sequence < head.sequence:
-                        held = [Held(one.memory_id, one.envelope) for one in appended]
-                        view.extend(held, head)
-        except HnError as error:
-            raise from_hn(error) from None
+            except (HnError, UhpError) as error:
+                # Where Git was killed at it, the write may have taken effect.
+                if error.code != BROKEN_OFF:
+                    self._files.let_go(self._writer.repository, [*idle, *held])
+                raise
+            self._files.let_go(self._writer.repository, set(idle) - set(held))
+            if not appended:
+                return []
+            last = appended[-1]
+            head = ChainHead(last.envelope.sequence, last.memory_id, last.commit)
+            with self._lock:
+                view = self._views[memory]
+                if view.head is None or view.head.sequence < head.sequence:
+                    view.extend([Held(one.memory_id, one.envelope) for one in appended], head)
         return [one.memory_id for one in appended]
+
+
+@contextmanager
+def _worded() -> Iterator[None]:
+    """A refusal of the repository as one of the protocol's."""
+    try:
+        yield
+    except HnError as error:
+        raise from_hn(error) from None
 
 
 def next_version(chain: Chain, draft: Draft, author: Author) -> Saying:

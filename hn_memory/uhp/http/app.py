@@ -18,7 +18,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hn_memory.uhp.faults import UhpError
-from hn_memory.uhp.http import harnesses, memories, queries, records, system
+from hn_memory.uhp.http import files, harnesses, memories, queries, records, system
 from hn_memory.uhp.http.endpoint import Endpoint, Workers, send_fault
 from hn_memory.uhp.http.metrics import Metrics
 from hn_memory.uhp.http.openapi import document
@@ -32,6 +32,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *memories.ROUTES,
     *harnesses.ROUTES,
     *queries.ROUTES,
+    *files.ROUTES,
 )
 
 _LOG: Final = logging.getLogger("hn.uhp")
@@ -108,6 +109,7 @@ async def _sweep(server: Server, workers: Workers) -> None:
     while True:
         with contextlib.suppress(UhpError):
             await loop.run_in_executor(workers.writer, server.finish_drops)
+            await loop.run_in_executor(workers.writer, server.uploads.sweep)
             await loop.run_in_executor(workers.changer, server.ledger.sweep)
         await asyncio.sleep(_SWEEP_SECONDS)
 

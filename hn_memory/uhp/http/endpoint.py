@@ -18,11 +18,13 @@ from sqlalchemy.exc import IntegrityError
 from starlette.types import Receive, Scope, Send
 
 from hn_memory.errors import HnError
+from hn_memory.protocol.limits import REQUEST_BYTES
 from hn_memory.uhp.access import Caller
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed
 from hn_memory.uhp.http.answers import answer_version, send_bytes
 from hn_memory.uhp.http.body import parse_json, read_body
 from hn_memory.uhp.http.route import Call, Raw, Route, checked, if_match, request_digest
+from hn_memory.uhp.http.upload import UPLOAD_BYTES, parse_upload
 from hn_memory.uhp.server import Server
 from hn_memory.uhp.state.idempotency import KEY_CHARACTERS, Begun, Mine, Running, Stored
 from hn_memory.uhp.state.snapshot import Key
@@ -108,9 +110,12 @@ class Endpoint:
         call = Call(server, caller, key, scope["path_params"], query)
         data = b""
         if route.method != "GET":
-            data = await read_body(scope, receive)
+            data = await read_body(scope, receive, UPLOAD_BYTES if route.upload else REQUEST_BYTES)
         if route.body is not None:
             call.body = checked(route.body, parse_json(data))
+        if route.upload:
+            sent = parse_upload(headers.get(b"content-type"), query.get("name"), data)
+            call.body, data = sent, sent.canonical()
         if route.if_match:
             call.if_version = if_match(headers.get(b"if-match"))
         if route.kind == "read":

@@ -119,6 +119,8 @@ class Route:
         codes: faults beyond those that every route has.
         accepted: the model of an answer with 202.
         open: needs no credential.
+        upload: the body is a file (`upload.Upload`), in place of JSON.
+        raw: the answer is a `Raw`.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -133,6 +135,8 @@ class Route:
     recovered: Recovered | None = None
     accepted: type[Answer] | None = None
     open: bool = False
+    upload: bool = False
+    raw: bool = False
     if_match: bool = False
 
     @property
