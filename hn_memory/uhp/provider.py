@@ -22,6 +22,7 @@ from typing import Any
 from hn_memory.uhp.faults import unsupported
 from hn_memory.uhp.values import (
     Author,
+    Change,
     Draft,
     Erased,
     Extent,
@@ -140,6 +141,15 @@ class Provider(ABC):
         witness: Witness = unwitnessed,
     ) -> Version:
         """Close a record and keep its trace. Forgetting it again changes nothing."""
+
+    def rewrite(
+        self, memory: str, groups: Sequence[Sequence[Change]], author: Author, witness: Witness = unwitnessed
+    ) -> list[Version]:
+        """Make changes in one write, each group whole or not at all; the versions written, and those forgotten.
+
+        A group is passed over when a record of it is gone, is not as its change says, or is in a group before it.
+        """
+        raise unsupported("this provider does not consolidate")
 
     @abstractmethod
     def erase(self, memory: str, records: Sequence[str], author: Author) -> Erased:

@@ -16,6 +16,7 @@ from hn_memory.errors import HnError
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.service.service import open_repository
 from hn_memory.uhp.access import Caller
+from hn_memory.uhp.consolidation import Runs
 from hn_memory.uhp.faults import UhpError, unsupported
 from hn_memory.uhp.hn.provider import HnProvider
 from hn_memory.uhp.provider import Provider
@@ -60,6 +61,7 @@ class Server:
         self.store = store
         self.providers = providers
         self.ledger = Ledger(store)
+        self.runs = Runs(store, self._keeper_of)
         self.uploads = Uploads(store, lambda: self.providers[DEFAULT_PROVIDER])
 
     def close(self) -> None:
@@ -90,6 +92,10 @@ class Server:
         if provider is None:
             raise UhpError("memory_unavailable", "the memory's provider is not connected")
         return provider
+
+    def _keeper_of(self, memory: str) -> Provider | None:
+        node = self.store.snapshot().nodes.get(memory)
+        return None if node is None else self.provider_of(node)
 
     def extent(self, node: Node) -> Extent:
         """How much a memory holds."""

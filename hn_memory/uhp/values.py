@@ -173,7 +173,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a consolidation does to a record, as long as `number` is its latest version.
+    """What a consolidation does to a record, as long as its latest version is this one and has this status.
 
     `draft` is the next version, which also brings a forgotten record back; None forgets the record.
     """
@@ -181,6 +181,7 @@ class Change:
     record_id: str
     number: int
     draft: Draft | None = None
+    status: Status = "active"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ under one lock; a view is brought up to the ref before each answer, so that what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from threading import Lock, RLock
@@ -15,7 +15,6 @@ from typing import Any, Final
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead
 from hn_memory.protocol.identifiers import derived_stream, local_ref
-from hn_memory.protocol.unicode import terms
 from hn_memory.repository.refwriter import BROKEN_OFF
 from hn_memory.service.building import RecordArguments
 from hn_memory.service.environment import Environment
@@ -23,16 +22,16 @@ from hn_memory.service.keeping import Followed, Held, Saying, append_decided, fo
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_not_found
 from hn_memory.uhp.hn.files import Files
 from hn_memory.uhp.hn.queries import LANGUAGE, Queries
+from hn_memory.uhp.hn.recalling import recall
 from hn_memory.uhp.hn.trailers import join
-from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View, searched
+from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View
 from hn_memory.uhp.provider import Provider, Witness, unwitnessed
-from hn_memory.uhp.ranking import COVERED, WordIndex, fuse, question_terms
 from hn_memory.uhp.values import (
     Author,
+    Change,
     Draft,
     Erased,
     Extent,
-    Hit,
     Page,
     Patch,
     Question,
@@ -80,7 +79,7 @@ class HnProvider(Provider):
             "forget": "native",
             "erase": {"unreachable": "reported"},
             "prime": True,
-            "consolidate": False,
+            "consolidate": "runs",
             "queries": {"named": True, "free": {"languages": [LANGUAGE], "write": False}},
             "types": False,
             "files": True,
@@ -126,7 +125,7 @@ class HnProvider(Provider):
 
     def recall(self, memory: str, question: Question) -> Recalled:
         with self._lock:
-            return _recall(self._view(memory), question)
+            return recall(self._view(memory), question)
 
     def prime(self, memory: str) -> list[Version]:
         with self._lock:
@@ -204,6 +203,21 @@ class HnProvider(Provider):
 
         self._write(memory, decide, witness)
         return self.get(memory, record)
+
+    def rewrite(
+        self, memory: str, groups: Sequence[Sequence[Change]], author: Author, witness: Witness = unwitnessed
+    ) -> list[Version]:
+        def decide(view: View) -> list[Saying]:
+            taken: set[str] = set()
+            said: list[Saying] = []
+            for group in groups:
+                names = {change.record_id for change in group}
+                if taken.isdisjoint(names) and all(_stands(view, change) for change in group):
+                    taken |= names
+                    said += [_change(_chain(view, change.record_id), change, author) for change in group]
+            return said
+
+        return self._write(memory, decide, witness)
 
     def erase(self, memory: str, records: Sequence[str], author: Author) -> Erased:
         def decide(view: View) -> list[Saying]:
@@ -356,6 +370,19 @@ def _chain(view: View, record: str) -> Chain:
     return chain
 
 
+def _stands(view: View, change: Change) -> bool:
+    """Is a record as a change says?"""
+    chain = view.chain(change.record_id)
+    latest = None if chain is None else view.latest(chain)
+    return latest is not None and (latest.number, latest.status) == (change.number, change.status)
+
+
+def _change(chain: Chain, change: Change, author: Author) -> Saying:
+    if change.draft is None:
+        return Saying(target=chain.versions[-1].memory, reason=FORGOTTEN)
+    return next_version(chain, change.draft, author)
+
+
 def _check_version(latest: Version, if_version: int | None) -> None:
     if if_version is not None and latest.number != if_version:
         raise UhpError(
@@ -364,64 +391,3 @@ def _check_version(latest: Version, if_version: int | None) -> None:
             param="If-Match",
             detail={"version": latest.number},
         )
-
-
-def _recall(view: View, question: Question) -> Recalled:
-    selection = question.selection
-    live = selection.as_of is None and not selection.forgotten
-    found: dict[str, Version] = {}
-    words = view.words
-    if not live:
-        found = {version.record_id: version for _, version in view.select(selection)}
-        words = WordIndex((key, _text(version)) for key, version in found.items())
-
-    def version_of(key: str) -> Version | None:
-        if not live:
-            return found[key]
-        chain = view.chain(key)
-        version = None if chain is None else view.latest(chain)
-        if version is None or (selection.types and version.type not in selection.types):
-            return None
-        return version
-
-    rankings: dict[str, dict[str, float]] = {}
-    covered = 1.0
-    if question.query is not None:
-        scores, held = words.some(question_terms(question.query))
-        rankings["query"] = scores
-        covered = max(held.values(), default=0.0)
-    if question.text is not None:
-        rankings["text"] = words.every(terms(question.text))
-    if not rankings:
-        return _filtered(_all(view, selection, found, live), question)
-    condition = question.filters
-    hits: list[Hit] = []
-    ranked = fuse(rankings)
-    for key in sorted(ranked, key=lambda one: (-ranked[one][0], one)):
-        version = version_of(key)
-        if version is None or (condition is not None and not condition(version)):
-            continue
-        score, why = ranked[key]
-        hits.append(Hit(version, round(score, 6), why if condition is None else (*why, "filters")))
-        if len(hits) == question.limit:
-            break
-    unanswered = question.query is not None and not rankings.get("text") and covered < COVERED
-    return Recalled(hits, abstain=not hits or unanswered)
-
-
-def _all(view: View, selection: Selection, found: dict[str, Version], live: bool) -> Iterable[Version]:
-    if live:
-        return (version for _, version in view.select(selection))
-    return found.values()
-
-
-def _filtered(versions: Iterable[Version], question: Question) -> Recalled:
-    """Where nothing ranks, the last written come first."""
-    matching = [version for version in versions if question.filters is None or question.filters(version)]
-    matching.reverse()
-    hits = [Hit(version, None, ("filters",)) for version in matching[: question.limit]]
-    return Recalled(hits, abstain=not hits)
-
-
-def _text(version: Version) -> str:
-    return searched(version.content, Draft(version.content, attributes=version.attributes))

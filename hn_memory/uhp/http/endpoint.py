@@ -44,6 +44,7 @@ class Workers:
     def __init__(self) -> None:
         self.writer = ThreadPoolExecutor(1, "uhp-write")
         self.changer = ThreadPoolExecutor(1, "uhp-change")
+        self.background = ThreadPoolExecutor(1, "uhp-background")
         self._asker = ThreadPoolExecutor(_QUERIES_AT_ONCE, "uhp-query")
         self._asked = 0
 
@@ -64,6 +65,7 @@ class Workers:
     def close(self) -> None:
         """Wait for what runs."""
         self._asker.shutdown()
+        self.background.shutdown(cancel_futures=True)
         self.writer.shutdown()
         self.changer.shutdown()
 
@@ -145,11 +147,14 @@ class Endpoint:
             pause = min(pause * 2, _LONGEST_PAUSE)
         for run in call.after:
             await self._in(self._workers().writer, run)
+        for run in call.later:
+            self._workers().background.submit(run)
         return answered
 
     def _try_change(self, call: Call, name: str | None, digest: bytes) -> Answered | None:
         server, caller = call.server, call.caller
         call.after.clear()
+        call.later.clear()
         try:
             with server.store.changing() as (connection, tree):
                 if name is not None:

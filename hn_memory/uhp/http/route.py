@@ -33,7 +33,8 @@ class Call:
         if_version: the version that `If-Match` names.
         connection, tree: in a `change`: the transaction, and the tree as it finds it.
         witness: in a `write`: told what is about to be written.
-        after: in a `change`: run when it is committed.
+        after: in a `change`: run when it is committed, before it is answered.
+        later: in a `change`: begun when it is committed; nobody waits for it.
     """
 
     server: Server
@@ -46,6 +47,7 @@ class Call:
     connection: Connection = None  # type: ignore[assignment]
     witness: Witness = unwitnessed
     after: list[Callable[[], None]] = field(default_factory=list)
+    later: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def given(self) -> set[str]:
