@@ -90,6 +90,11 @@ def record_not_found() -> UhpError:
     return UhpError("memory_record_not_found", "no such record in this memory")
 
 
+def no_file(param: str | None = None) -> UhpError:
+    """The one answer for a file that is not here, was never here, or belongs to somebody else."""
+    return UhpError("file_not_found", "no such file", param=param)
+
+
 def invalid(message: str, param: str | None = None) -> UhpError:
     """A request that is well-typed and cannot be done."""
     return UhpError("memory_invalid", message, param=param)

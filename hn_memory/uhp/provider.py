@@ -16,12 +16,13 @@ when `if_version` is not the current version; `memory_unsupported` for what a pr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hn_memory.uhp.faults import unsupported
 from hn_memory.uhp.values import (
     Author,
+    Change,
     Draft,
     Erased,
     Extent,
@@ -29,6 +30,7 @@ from hn_memory.uhp.values import (
     Patch,
     Question,
     Recalled,
+    Rows,
     Selection,
     Version,
 )
@@ -87,6 +89,28 @@ class Provider(ABC):
         """What is always relevant, most relevant first; the server cuts it to its budget."""
         raise unsupported("this provider marks nothing as always relevant")
 
+    def read(self, version: Version) -> bytes:
+        """The bytes of the file that is a version's content. Called from threads of its own.
+
+        Raises:
+            UhpError `file_not_found`: it is no file, or the bytes are not here.
+        """
+        raise unsupported("this provider keeps no files")
+
+    def is_here(self, version: Version) -> bool:
+        """Are the bytes of the file that is a version's content here?"""
+        return False
+
+    def query(self, memory: str, language: str, statement: str, params: Mapping[str, Any]) -> Rows:
+        """What a statement answers, run where it cannot reach beyond this one memory.
+
+        Called from threads of its own. Parameters are named; their values are JSON values.
+
+        Raises:
+            UhpError `memory_invalid`: the statement cannot be run.
+        """
+        raise unsupported("this provider runs no queries")
+
     # -- writing ------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -118,12 +142,32 @@ class Provider(ABC):
     ) -> Version:
         """Close a record and keep its trace. Forgetting it again changes nothing."""
 
+    def rewrite(
+        self, memory: str, groups: Sequence[Sequence[Change]], author: Author, witness: Witness = unwitnessed
+    ) -> list[Version]:
+        """Make changes in one write, each group whole or not at all; the versions written, and those forgotten.
+
+        A group is passed over when a record of it is gone, is not as its change says, or is in a group before it.
+        """
+        raise unsupported("this provider does not consolidate")
+
     @abstractmethod
     def erase(self, memory: str, records: Sequence[str], author: Author) -> Erased:
         """Take records out of every read for good.
 
         Erasing again changes nothing and answers the same; an unknown id is passed over.
         """
+
+    def take(self, file: str, created: int, data: bytes) -> str:
+        """Keep the bytes of an upload until it is released; their version, which records name.
+
+        Args:
+            created: Unix milliseconds.
+        """
+        raise unsupported("this provider keeps no files")
+
+    def release(self, before: int) -> None:  # noqa: B027 - a provider may keep none
+        """Let go of uploads of before an instant, in Unix milliseconds, or a little later."""
 
     @abstractmethod
     def find(self, memory: str, token: str) -> list[Version] | None:

@@ -5,6 +5,8 @@ Knows nothing of HTTP: doors above hand it a principal's key and get documents o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ from hn_memory.errors import HnError
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.service.service import open_repository
 from hn_memory.uhp.access import Caller
+from hn_memory.uhp.consolidation import Runs
 from hn_memory.uhp.faults import UhpError, unsupported
 from hn_memory.uhp.hn.external import REPOSITORY, RepositoryProvider
 from hn_memory.uhp.hn.provider import HnProvider
@@ -24,7 +27,8 @@ from hn_memory.uhp.state.keys import digest_of
 from hn_memory.uhp.state.places import add_places
 from hn_memory.uhp.state.snapshot import Key, Node
 from hn_memory.uhp.state.store import Store, open_store
-from hn_memory.uhp.values import Extent, FileReference
+from hn_memory.uhp.uploads import Uploads
+from hn_memory.uhp.values import Erased, Extent, FileReference
 
 DEFAULT_PROVIDER: Final = HnProvider.id
 READ_ONLY: Final = REPOSITORY
@@ -59,6 +63,8 @@ class Server:
         self.store = store
         self.providers = providers
         self.ledger = Ledger(store)
+        self.runs = Runs(store, self._keeper_of)
+        self.uploads = Uploads(store, lambda: self.providers[DEFAULT_PROVIDER])
 
     def close(self) -> None:
         """Close providers and state."""
@@ -89,6 +95,10 @@ class Server:
             raise UhpError("memory_unavailable", "the memory's provider is not connected")
         return provider
 
+    def _keeper_of(self, memory: str) -> Provider | None:
+        node = self.store.snapshot().nodes.get(memory)
+        return None if node is None else self.provider_of(node)
+
     def extent(self, node: Node) -> Extent:
         """How much a memory holds."""
         return self.provider_of(node).extent(node.id)
@@ -113,11 +123,26 @@ class Server:
         """The file that a caller names as the content of a record.
 
         Raises:
-            UhpError `memory_unsupported`: the memory's provider keeps no files.
+            UhpError `file_not_found`: it is no upload of the caller's; `memory_unsupported`: the memory's provider
+                keeps no files.
         """
         if not self.provider_of(node).describe()["files"]:
             raise unsupported("this memory keeps no files")
-        raise UhpError("file_not_found", "no such file", param="content.file.id")
+        return self.uploads.of(caller.principal, file).reference
+
+    def erase(self, caller: Caller, node: Node, records: Sequence[str]) -> Erased:
+        """Take records out of every read, and their files' uploads with them."""
+        provider = self.provider_of(node)
+        files: set[str] = set()
+        for record in records:
+            with suppress(UhpError):
+                files |= {
+                    one.content.id
+                    for one in provider.history(node.id, record)
+                    if isinstance(one.content, FileReference)
+                }
+        self.uploads.forget(files)
+        return provider.erase(node.id, records, caller.author)
 
     def finish_drops(self) -> None:
         """Tell the providers which memories are deleted, those too that a killed process left."""

@@ -163,6 +163,28 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """What a free query answers: columns, rows of JSON values, and the bounds that were met, as `degraded` has them."""
+
+    columns: tuple[str, ...]
+    rows: list[list[Any]]
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a consolidation does to a record, as long as its latest version is this one and has this status.
+
+    `draft` is the next version, which also brings a forgotten record back; None forgets the record.
+    """
+
+    record_id: str
+    number: int
+    draft: Draft | None = None
+    status: Status = "active"
+
+
+@dataclass(frozen=True, slots=True)
 class Erased:
     """Record ids that are gone from every read, and those of them of which copies may be left elsewhere."""
 

@@ -125,7 +125,7 @@ def test_values_out_of_bounds(api: Api, memory: str) -> None:
         error(api.post("/v1/memories", json=body), 422, "memory_invalid")
     error(api.post(memory, "records", json={"content": ""}), 422, "memory_invalid")
     error(api.post(memory, "records", json={"content": 1}), 400, "invalid_input")
-    error(api.post(memory, "records", json={"content": {"file": {"id": "x"}}}), 422, "memory_unsupported")
+    error(api.post(memory, "records", json={"content": {"file": {"id": "x"}}}), 404, "file_not_found")
     error(api.post(memory, "records", json={"content": "x", "time": {"valid_from": "soon"}}), 400, "invalid_input")
     reversed_times = {"valid_from": "2026-02-01T00:00:00Z", "valid_to": "2026-01-01T00:00:00Z"}
     error(api.post(memory, "records", json={"content": "x", "time": reversed_times}), 422, "memory_invalid")

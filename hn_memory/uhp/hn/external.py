@@ -22,7 +22,7 @@ from hn_memory.protocol.policy import Policy
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import follow, policy_in_force, sources_here
 from hn_memory.uhp.faults import from_hn, malformed, record_not_found, unsupported
-from hn_memory.uhp.hn.provider import answer_question
+from hn_memory.uhp.hn.recalling import answer_question
 from hn_memory.uhp.hn.view import View
 from hn_memory.uhp.provider import Provider, Witness, unwitnessed
 from hn_memory.uhp.values import (

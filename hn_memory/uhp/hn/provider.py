@@ -6,7 +6,8 @@ under one lock; a view is brought up to the ref before each answer, so that what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from threading import Lock, RLock
 from typing import Any, Final
@@ -14,25 +15,28 @@ from typing import Any, Final
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead
 from hn_memory.protocol.identifiers import derived_stream, local_ref
-from hn_memory.protocol.unicode import terms
+from hn_memory.repository.refwriter import BROKEN_OFF
 from hn_memory.service.building import RecordArguments
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Followed, Held, Saying, append_decided, follow, head_commit
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_not_found
+from hn_memory.uhp.hn.files import Files
+from hn_memory.uhp.hn.queries import LANGUAGE, Queries
+from hn_memory.uhp.hn.recalling import answer_question
 from hn_memory.uhp.hn.trailers import join
-from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View, searched
+from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View
 from hn_memory.uhp.provider import Provider, Witness, unwitnessed
-from hn_memory.uhp.ranking import COVERED, WordIndex, question_terms, ranked
 from hn_memory.uhp.values import (
     Author,
+    Change,
     Draft,
     Erased,
     Extent,
-    Hit,
     Page,
     Patch,
     Question,
     Recalled,
+    Rows,
     Selection,
     Version,
 )
@@ -60,6 +64,8 @@ class HnProvider(Provider):
         self._views: dict[str, View] = {}
         self._lock = RLock()
         self._writing = Lock()
+        self._queries = Queries()
+        self._files = Files(actor)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -73,13 +79,14 @@ class HnProvider(Provider):
             "forget": "native",
             "erase": {"unreachable": "reported"},
             "prime": True,
-            "consolidate": False,
-            "queries": {"named": False, "free": False},
+            "consolidate": "runs",
+            "queries": {"named": True, "free": {"languages": [LANGUAGE], "write": False}},
             "types": False,
-            "files": False,
+            "files": True,
         }
 
     def close(self) -> None:
+        self._queries.close()
         self._reader.close()
         self._writer.close()
 
@@ -126,6 +133,25 @@ class HnProvider(Provider):
         return [version for version in newest if version.attributes.get("pinned") is True] + [
             version for version in newest if version.attributes.get("pinned") is not True
         ]
+
+    def query(self, memory: str, language: str, statement: str, params: Mapping[str, Any]) -> Rows:
+        with self._lock:
+            view = self._view(memory)
+            state = "" if view.head is None else view.head.commit
+
+        def versions() -> list[Version]:
+            with self._lock:
+                return self._view(memory).everything()
+
+        return self._queries.run(memory, state, versions, language, statement, params)
+
+    def read(self, version: Version) -> bytes:
+        with self._lock, _worded():
+            return self._files.read(self._reader.repository, version)
+
+    def is_here(self, version: Version) -> bool:
+        with self._lock, _worded():
+            return self._files.is_here(self._reader.repository, version)
 
     def find(self, memory: str, token: str) -> list[Version] | None:
         with self._lock:
@@ -178,6 +204,21 @@ class HnProvider(Provider):
         self._write(memory, decide, witness)
         return self.get(memory, record)
 
+    def rewrite(
+        self, memory: str, groups: Sequence[Sequence[Change]], author: Author, witness: Witness = unwitnessed
+    ) -> list[Version]:
+        def decide(view: View) -> list[Saying]:
+            taken: set[str] = set()
+            said: list[Saying] = []
+            for group in groups:
+                names = {change.record_id for change in group}
+                if taken.isdisjoint(names) and all(_stands(view, change) for change in group):
+                    taken |= names
+                    said += [_change(_chain(view, change.record_id), change, author) for change in group]
+            return said
+
+        return self._write(memory, decide, witness)
+
     def erase(self, memory: str, records: Sequence[str], author: Author) -> Erased:
         def decide(view: View) -> list[Saying]:
             chains = view.to_erase(records)
@@ -186,6 +227,9 @@ class HnProvider(Provider):
 
         found: list[str] = []
         self._append(memory, decide, unwitnessed)
+        self._queries.forget(memory)
+        with self._writing, _worded():
+            self._files.forget(self._writer.repository, memory, found)
         # The signed commits stay in the stream, here and wherever it was sent: nothing can be promised for them.
         return Erased(tuple(found), tuple(found))
 
@@ -196,6 +240,17 @@ class HnProvider(Provider):
 
         while self._append(memory, decide, unwitnessed):
             pass
+        self._queries.forget(memory)
+        with self._writing, _worded():
+            self._files.forget(self._writer.repository, memory)
+
+    def take(self, file: str, created: int, data: bytes) -> str:
+        with self._writing, _worded():
+            return self._files.take(self._writer.repository, file, created, data)
+
+    def release(self, before: int) -> None:
+        with self._writing, _worded():
+            self._files.release(self._writer.repository, before)
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -239,6 +294,10 @@ class HnProvider(Provider):
     def _append(self, memory: str, decide: Callable[[View], list[Saying]], witness: Witness) -> list[str]:
         """Append what is decided on the very state that it follows; the memory IDs."""
         stream = self.stream(memory)
+        said: list[Saying] = []
+        # Refs of files: those of the attempt that counts, and those of attempts before it.
+        held: list[str] = []
+        idle: list[str] = []
 
         def verified_head(ref: str, commit: str) -> ChainHead:
             with self._lock:
@@ -247,32 +306,48 @@ class HnProvider(Provider):
             return head
 
         def decided(head: ChainHead | None) -> list[Saying]:
+            nonlocal said
             with self._lock:
                 if head is None:
                     self._views[memory] = View(memory)
-                return decide(self._views[memory])
+                said = decide(self._views[memory])
+                return said
 
-        try:
-            with self._writing:
+        def announced(ids: Sequence[str]) -> None:
+            nonlocal held
+            idle.extend(held)
+            held = self._files.hold(self._writer.repository, self._views[memory], ids, said)
+            witness(" ".join(ids))
+
+        with self._writing, _worded():
+            try:
                 appended = append_decided(
-                    self._writer,
-                    stream,
-                    decided,
-                    verified_head=verified_head,
-                    announce=lambda ids: witness(" ".join(ids)),
+                    self._writer, stream, decided, verified_head=verified_head, announce=announced
                 )
-                if not appended:
-                    return []
-                last = appended[-1]
-                head = ChainHead(last.envelope.sequence, last.memory_id, last.commit)
-                with self._lock:
-                    view = self._views[memory]
-                    if view.head is None or view.head.sequence < head.sequence:
-                        held = [Held(one.memory_id, one.envelope) for one in appended]
-                        view.extend(held, head)
-        except HnError as error:
-            raise from_hn(error) from None
+            except (HnError, UhpError) as error:
+                # Where Git was killed at it, the write may have taken effect.
+                if error.code != BROKEN_OFF:
+                    self._files.let_go(self._writer.repository, [*idle, *held])
+                raise
+            self._files.let_go(self._writer.repository, set(idle) - set(held))
+            if not appended:
+                return []
+            last = appended[-1]
+            head = ChainHead(last.envelope.sequence, last.memory_id, last.commit)
+            with self._lock:
+                view = self._views[memory]
+                if view.head is None or view.head.sequence < head.sequence:
+                    view.extend([Held(one.memory_id, one.envelope) for one in appended], head)
         return [one.memory_id for one in appended]
+
+
+@contextmanager
+def _worded() -> Iterator[None]:
+    """A refusal of the repository as one of the protocol's."""
+    try:
+        yield
+    except HnError as error:
+        raise from_hn(error) from None
 
 
 def next_version(chain: Chain, draft: Draft, author: Author) -> Saying:
@@ -295,6 +370,19 @@ def _chain(view: View, record: str) -> Chain:
     return chain
 
 
+def _stands(view: View, change: Change) -> bool:
+    """Is a record as a change says?"""
+    chain = view.chain(change.record_id)
+    latest = None if chain is None else view.latest(chain)
+    return latest is not None and (latest.number, latest.status) == (change.number, change.status)
+
+
+def _change(chain: Chain, change: Change, author: Author) -> Saying:
+    if change.draft is None:
+        return Saying(target=chain.versions[-1].memory, reason=FORGOTTEN)
+    return next_version(chain, change.draft, author)
+
+
 def _check_version(latest: Version, if_version: int | None) -> None:
     if if_version is not None and latest.number != if_version:
         raise UhpError(
@@ -303,64 +391,3 @@ def _check_version(latest: Version, if_version: int | None) -> None:
             param="If-Match",
             detail={"version": latest.number},
         )
-
-
-def answer_question(
-    view: View, question: Question, admits: Callable[[Version], bool] = lambda version: True
-) -> Recalled:
-    """The ranking of one stream's records; of those that it `admits`."""
-    selection = question.selection
-    live = selection.as_of is None and not selection.forgotten
-    found: dict[str, Version] = {}
-    words = view.words
-    if not live:
-        found = {version.record_id: version for _, version in view.select(selection) if admits(version)}
-        words = WordIndex((key, _text(version)) for key, version in found.items())
-
-    def version_of(key: str) -> Version | None:
-        if not live:
-            return found[key]
-        chain = view.chain(key)
-        version = None if chain is None else view.latest(chain)
-        if version is None or (selection.types and version.type not in selection.types) or not admits(version):
-            return None
-        return version
-
-    rankings: dict[str, dict[str, float]] = {}
-    asked: list[str] = []
-    if question.query is not None:
-        asked = question_terms(question.query)
-        rankings["query"] = words.some(asked)
-    if question.text is not None:
-        rankings["text"] = words.every(terms(question.text))
-    if not rankings:
-        return _filtered((one for one in _all(view, selection, found, live) if admits(one)), question)
-    condition = question.filters
-    hits: list[Hit] = []
-    for key, score, why in ranked(rankings):
-        version = version_of(key)
-        if version is None or (condition is not None and not condition(version)):
-            continue
-        hits.append(Hit(version, round(score, 6), why if condition is None else (*why, "filters")))
-        if len(hits) == question.limit:
-            break
-    answered = bool(rankings.get("text")) or any(words.covered(asked, hit.version.record_id) >= COVERED for hit in hits)
-    return Recalled(hits, abstain=not hits or not answered)
-
-
-def _all(view: View, selection: Selection, found: dict[str, Version], live: bool) -> Iterable[Version]:
-    if live:
-        return (version for _, version in view.select(selection))
-    return found.values()
-
-
-def _filtered(versions: Iterable[Version], question: Question) -> Recalled:
-    """Where nothing ranks, the last written come first."""
-    matching = [version for version in versions if question.filters is None or question.filters(version)]
-    matching.reverse()
-    hits = [Hit(version, None, ("filters",)) for version in matching[: question.limit]]
-    return Recalled(hits, abstain=not hits)
-
-
-def _text(version: Version) -> str:
-    return searched(version.content, Draft(version.content, attributes=version.attributes))

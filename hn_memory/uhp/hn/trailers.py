@@ -29,6 +29,8 @@ _ORDER: Final = (
     "Type", "Written-By", "Record", "Version", "Attributes", "References", "Valid-From", "Valid-To", "File",
 )  # fmt: skip
 _PREFIX: Final = "Uhp-"
+FILE_LINE: Final = f"\n{_PREFIX}File: "
+"""What every text has whose content is a file."""
 
 
 class Stated(NamedTuple):

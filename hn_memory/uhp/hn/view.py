@@ -200,6 +200,10 @@ class View:
             if not selection.types or version.type in selection.types:
                 yield chain.place, version
 
+    def everything(self) -> list[Version]:
+        """All versions of all records that are not erased."""
+        return [version for chain in self._order if not chain.gone for version in self.history(chain)]
+
     def newest(self) -> Iterator[Version]:
         """Active records, the last written first."""
         chains = [chain for chain in self._order if not chain.gone and not chain.versions[-1].forgotten]

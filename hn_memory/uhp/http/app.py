@@ -18,7 +18,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hn_memory.uhp.faults import UhpError
-from hn_memory.uhp.http import harnesses, memories, records, system
+from hn_memory.uhp.http import consolidations, files, harnesses, memories, queries, records, snapshots, system
 from hn_memory.uhp.http.endpoint import Endpoint, Workers, send_fault
 from hn_memory.uhp.http.metrics import Metrics
 from hn_memory.uhp.http.openapi import document
@@ -26,7 +26,16 @@ from hn_memory.uhp.http.route import Route
 from hn_memory.uhp.server import Server, Settings, open_server
 
 # Fixed paths before those with a memory's id in their place.
-ROUTES: Final[tuple[Route, ...]] = (*system.ROUTES, *records.ROUTES, *memories.ROUTES, *harnesses.ROUTES)
+ROUTES: Final[tuple[Route, ...]] = (
+    *system.ROUTES,
+    *records.ROUTES,
+    *memories.ROUTES,
+    *harnesses.ROUTES,
+    *queries.ROUTES,
+    *files.ROUTES,
+    *snapshots.ROUTES,
+    *consolidations.ROUTES,
+)
 
 _LOG: Final = logging.getLogger("hn.uhp")
 _SWEEP_SECONDS: Final = 600.0
@@ -58,6 +67,7 @@ def make_app(opened: Callable[[], Server]) -> ASGIApp:
             yield
         finally:
             sweeper.cancel()
+            server.runs.stopping.set()
             await asyncio.get_running_loop().run_in_executor(None, threads[0].close)
             server.close()
 
@@ -91,7 +101,7 @@ def make_app(opened: Callable[[], Server]) -> ASGIApp:
         # Starlette answers HEAD wherever it answers GET; the document does not offer it.
         if one.methods is not None:
             one.methods.discard("HEAD")
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _unrouted})
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _unrouted, Exception: _failed})
     app.router.redirect_slashes = False
     return Surrounding(app, metrics)
 
@@ -103,6 +113,8 @@ async def _sweep(server: Server, workers: Workers) -> None:
         with contextlib.suppress(UhpError):
             await loop.run_in_executor(workers.writer, server.finish_drops)
             await loop.run_in_executor(workers.changer, server.look_around)
+            await loop.run_in_executor(workers.writer, server.uploads.sweep)
+            await loop.run_in_executor(workers.writer, server.runs.recover)
             await loop.run_in_executor(workers.changer, server.ledger.sweep)
         await asyncio.sleep(_SWEEP_SECONDS)
 
@@ -115,6 +127,12 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     headers = dict(getattr(error, "headers", None) or {})
     headers["uhp-version"] = system.DEFAULT_VERSION
     return Response(orjson.dumps(fault.document()), fault.status, headers=headers, media_type="application/json")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """In place of Starlette's own answer, which is no JSON; `Surrounding` logs what went wrong."""
+    fault = UhpError("internal", "the server failed at this request")
+    return Response(orjson.dumps(fault.document()), fault.status, media_type="application/json")
 
 
 class Surrounding:

@@ -18,11 +18,13 @@ from sqlalchemy.exc import IntegrityError
 from starlette.types import Receive, Scope, Send
 
 from hn_memory.errors import HnError
+from hn_memory.protocol.limits import REQUEST_BYTES
 from hn_memory.uhp.access import Caller
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed
 from hn_memory.uhp.http.answers import answer_version, send_bytes
 from hn_memory.uhp.http.body import parse_json, read_body
 from hn_memory.uhp.http.route import Call, Raw, Route, checked, if_match, request_digest
+from hn_memory.uhp.http.upload import UPLOAD_BYTES, parse_upload
 from hn_memory.uhp.server import Server
 from hn_memory.uhp.state.idempotency import KEY_CHARACTERS, Begun, Mine, Running, Stored
 from hn_memory.uhp.state.snapshot import Key
@@ -30,6 +32,8 @@ from hn_memory.uhp.state.snapshot import Key
 _JSON: Final = b"application/json"
 _PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.25
+_QUERIES_AT_ONCE: Final = 2
+_QUERIES_WAITING: Final = 32
 
 T = TypeVar("T")
 
@@ -40,9 +44,28 @@ class Workers:
     def __init__(self) -> None:
         self.writer = ThreadPoolExecutor(1, "uhp-write")
         self.changer = ThreadPoolExecutor(1, "uhp-change")
+        self.background = ThreadPoolExecutor(1, "uhp-background")
+        self._asker = ThreadPoolExecutor(_QUERIES_AT_ONCE, "uhp-query")
+        self._asked = 0
+
+    async def ask(self, run: Callable[[], T]) -> T:
+        """Run a query beside the other requests.
+
+        Raises:
+            UhpError `memory_unavailable`: too many wait already.
+        """
+        if self._asked >= _QUERIES_WAITING:
+            raise UhpError("memory_unavailable", "too many queries wait; try again")
+        self._asked += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._asker, run)
+        finally:
+            self._asked -= 1
 
     def close(self) -> None:
         """Wait for what runs."""
+        self._asker.shutdown()
+        self.background.shutdown(cancel_futures=True)
         self.writer.shutdown()
         self.changer.shutdown()
 
@@ -89,13 +112,18 @@ class Endpoint:
         call = Call(server, caller, key, scope["path_params"], query)
         data = b""
         if route.method != "GET":
-            data = await read_body(scope, receive)
+            data = await read_body(scope, receive, UPLOAD_BYTES if route.upload else REQUEST_BYTES)
         if route.body is not None:
             call.body = checked(route.body, parse_json(data))
+        if route.upload:
+            sent = parse_upload(headers.get(b"content-type"), query.get("name"), data)
+            call.body, data = sent, sent.canonical()
         if route.if_match:
             call.if_version = if_match(headers.get(b"if-match"))
         if route.kind == "read":
             return _answered(_guarded(lambda: route.run(call)))
+        if route.kind == "query":
+            return await self._workers().ask(lambda: _answered(_guarded(lambda: route.run(call))))
         name = _idempotency_key(headers.get(b"idempotency-key"))
         digest = b""
         if name is not None:
@@ -119,15 +147,22 @@ class Endpoint:
             pause = min(pause * 2, _LONGEST_PAUSE)
         for run in call.after:
             await self._in(self._workers().writer, run)
+        for run in call.later:
+            self._workers().background.submit(run)
         return answered
 
     def _try_change(self, call: Call, name: str | None, digest: bytes) -> Answered | None:
         server, caller = call.server, call.caller
         call.after.clear()
+        call.later.clear()
         try:
             with server.store.changing() as (connection, tree):
                 if name is not None:
-                    known = server.ledger.known(connection, caller.principal, name, digest)
+                    try:
+                        known = server.ledger.known(connection, caller.principal, name, digest)
+                    except UhpError as error:
+                        # The key stands for another request, whose answer stays.
+                        raise _OtherRequestError(error) from None
                     if known is not None:
                         # Nothing is changed, and nobody needs to look again.
                         raise _KnownError(known)
@@ -141,6 +176,8 @@ class Endpoint:
         except _KnownError as known_error:
             found = known_error.known
             return Answered(found.status, found.answer) if isinstance(found, Stored) else None
+        except _OtherRequestError as other:
+            raise other.fault from None
         except IntegrityError:
             # Somebody else did something of that name at the same moment; look again.
             return None
@@ -211,6 +248,13 @@ class _KnownError(Exception):
 
     def __init__(self, known: Stored | Running) -> None:
         self.known = known
+
+
+class _OtherRequestError(Exception):
+    """Leaves a transaction whose idempotency key was used for another request."""
+
+    def __init__(self, fault: UhpError) -> None:
+        self.fault = fault
 
 
 _NOBODY: Final = Key("", "credential:anonymous", 0, False)

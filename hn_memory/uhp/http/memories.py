@@ -116,12 +116,12 @@ def remove(call: Call) -> dict[str, Any]:
     _refuse_while_consolidating(call, node.id)
     # What the caller cannot see goes as well, and is not named: its existence is not revealed by its end.
     named = [one for one in removed if call.caller.sees(one)]
-    memory, grant, attachment = schema.memory, schema.grant, schema.attachment
+    memory = schema.memory
     for at in range(0, len(removed), 500):
         some = removed[at : at + 500]
         call.connection.execute(update(memory).where(memory.c.id.in_(some)).values(deleted=now_ms(), dropped=False))
-        call.connection.execute(delete(grant).where(grant.c.memory_id.in_(some)))
-        call.connection.execute(delete(attachment).where(attachment.c.memory_id.in_(some)))
+        for table in (schema.grant, schema.attachment, schema.query, schema.snapshot, schema.run):
+            call.connection.execute(delete(table).where(table.c.memory_id.in_(some)))
     call.after.append(call.server.finish_drops)
     return {"id": node.id, "deleted": True, "memories": named}
 

@@ -232,6 +232,7 @@ class File(Answer):
     bytes: int
     media_type: str
     version: str
+    available: bool = Field(default=True, description="False, and there at all, only where the bytes are not here.")
 
 
 class FileHeld(Answer):

@@ -31,6 +31,7 @@ _IF_MATCH: Final = Parameter(
     {"type": "string", "pattern": '^("?[0-9]{1,9}"?|\\*)$'},
     "header",
 )
+_BYTES: Final = {"type": "string", "format": "binary"}
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -84,12 +85,14 @@ def _operation(route: Route, named: dict[Any, Any]) -> dict[str, Any]:
         codes += _AUTHENTICATED
     if route.method != "GET":
         codes += _BODY
-    if route.kind != "read":
+    if route.kind in ("change", "write"):
         parameters.append(_IDEMPOTENCY)
         codes.append("memory_invalid")
     if route.if_match:
         parameters.append(_IF_MATCH)
     responses: dict[str, Any] = {"200": _answer("Done.", named[(route.answer, "serialization")])}
+    if route.raw:
+        responses["200"] = {"description": "The bytes.", "content": {"*/*": {"schema": _BYTES}}}
     if route.accepted is not None:
         responses["202"] = _answer("Taken; a job goes on.", named[(route.accepted, "serialization")])
     by_status: dict[int, list[str]] = {}
@@ -114,6 +117,15 @@ def _operation(route: Route, named: dict[Any, Any]) -> dict[str, Any]:
     }
     if route.open:
         operation["security"] = []
+    if route.upload:
+        form = {"type": "object", "properties": {"file": _BYTES}, "required": ["file"]}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {
+                "multipart/form-data": {"schema": form},
+                "application/octet-stream": {"schema": _BYTES},
+            },
+        }
     if route.body is not None:
         operation["requestBody"] = {
             "required": True,

@@ -44,7 +44,7 @@ def record_document(server: Server, caller: Caller, version: Version) -> dict[st
         "object": "memory.record",
         "memory_id": version.memory_id,
         "type": version.type,
-        "content": {"file": content.document()} if isinstance(content, FileReference) else content,
+        "content": _file(server, caller, version, content) if isinstance(content, FileReference) else content,
         "attributes": version.attributes,
         "version": version.number,
         "status": version.status,
@@ -59,6 +59,12 @@ def record_document(server: Server, caller: Caller, version: Version) -> dict[st
         "references": [_reference(server, caller, one) for one in version.references],
         "trust": UNTRUSTED,
     }
+
+
+def _file(server: Server, caller: Caller, version: Version, content: FileReference) -> dict[str, Any]:
+    """The file, and that its bytes are not here where they are not."""
+    here = server.provider_of(caller.tree.nodes[version.memory_id]).is_here(version)
+    return {"file": content.document() | ({} if here else {"available": False})}
 
 
 def _reference(server: Server, caller: Caller, reference: Reference) -> dict[str, Any]:
@@ -154,7 +160,7 @@ def erase(call: Call) -> dict[str, Any]:
     """Take records out of every read for good."""
     body: models.Erasure = call.body
     node = call.caller.require(call.params["id"], DELETE)
-    gone = call.server.provider_of(node).erase(node.id, body.record_ids, call.caller.author)
+    gone = call.server.erase(call.caller, node, body.record_ids)
     return {"erased": list(gone.erased), "unreachable": list(gone.unreachable)}
 
 

@@ -33,7 +33,8 @@ class Call:
         if_version: the version that `If-Match` names.
         connection, tree: in a `change`: the transaction, and the tree as it finds it.
         witness: in a `write`: told what is about to be written.
-        after: in a `change`: run when it is committed.
+        after: in a `change`: run when it is committed, before it is answered.
+        later: in a `change`: begun when it is committed; nobody waits for it.
     """
 
     server: Server
@@ -46,6 +47,7 @@ class Call:
     connection: Connection = None  # type: ignore[assignment]
     witness: Witness = unwitnessed
     after: list[Callable[[], None]] = field(default_factory=list)
+    later: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def given(self) -> set[str]:
@@ -113,11 +115,14 @@ class Route:
 
     Attributes:
         run: makes the answer's JSON value; or `(status, value)` with another status than 200; or a `Raw`.
-        kind: `read` runs at once; `change` runs in a transaction on the state; `write` writes to a provider.
+        kind: `read` runs at once; `query` reads beside the other requests, for it takes long; `change` runs in a
+            transaction on the state; `write` writes to a provider.
         recovered: of a `write`: the answer, from what was written before the process was killed.
         codes: faults beyond those that every route has.
         accepted: the model of an answer with 202.
         open: needs no credential.
+        upload: the body is a file (`upload.Upload`), in place of JSON.
+        raw: the answer is a `Raw`.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -125,13 +130,15 @@ class Route:
     summary: str
     run: Callable[[Call], Any]
     answer: type[Answer]
-    kind: Literal["read", "change", "write"] = "read"
+    kind: Literal["read", "query", "change", "write"] = "read"
     body: type[Request] | None = None
     parameters: tuple[Parameter, ...] = ()
     codes: tuple[str, ...] = ()
     recovered: Recovered | None = None
     accepted: type[Answer] | None = None
     open: bool = False
+    upload: bool = False
+    raw: bool = False
     if_match: bool = False
 
     @property
