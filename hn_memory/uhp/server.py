@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import select, update
@@ -20,6 +20,7 @@ from hn_memory.uhp.consolidation import Runs
 from hn_memory.uhp.faults import UhpError, unsupported
 from hn_memory.uhp.hn.external import REPOSITORY, RepositoryProvider
 from hn_memory.uhp.hn.provider import HnProvider
+from hn_memory.uhp.jobs import Jobs
 from hn_memory.uhp.provider import Provider
 from hn_memory.uhp.state import schema
 from hn_memory.uhp.state.idempotency import Ledger
@@ -44,6 +45,7 @@ class Settings:
         state: URL of the state, None for SQLite beside the index.
         roots: `any` key may create a root, or only the `admin`'s.
         jobs: `observe` answers 202 and writes afterwards.
+        types: types beyond those of the protocol and of hn-memory/0, as `types.read_types` gives them.
     """
 
     path: str | None = None
@@ -52,7 +54,7 @@ class Settings:
     state: str | None = None
     roots: str = "any"
     jobs: bool = False
-    extra: dict[str, Any] = field(default_factory=dict)
+    types: Sequence[dict[str, Any]] = ()
 
 
 class Server:
@@ -64,6 +66,7 @@ class Server:
         self.providers = providers
         self.ledger = Ledger(store)
         self.runs = Runs(store, self._keeper_of)
+        self.jobs = Jobs(store, self._keeper_of)
         self.uploads = Uploads(store, lambda: self.providers[DEFAULT_PROVIDER])
 
     def close(self) -> None:
@@ -143,6 +146,17 @@ class Server:
                 }
         self.uploads.forget(files)
         return provider.erase(node.id, records, caller.author)
+
+    def challenge(self, node: Node, record: str, reason: str) -> dict[str, Any]:
+        """Dispute a record that is written elsewhere.
+
+        Raises:
+            UhpError `memory_unsupported`: the memory is one of this server.
+        """
+        provider, signer = self.provider_of(node), self.providers.get(DEFAULT_PROVIDER)
+        if not isinstance(provider, RepositoryProvider) or not isinstance(signer, HnProvider):
+            raise unsupported("records of this memory are revised, not challenged")
+        return signer.challenge(provider.memory_of(node.id, record), reason)
 
     def finish_drops(self) -> None:
         """Tell the providers which memories are deleted, those too that a killed process left."""

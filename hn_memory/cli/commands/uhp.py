@@ -69,6 +69,8 @@ def _state_option() -> Callable[[Any], Any]:
     show_default=True,
     help="Who may create a memory without a parent.",
 )
+@click.option("--types", type=FILE, metavar="FILE", help="Further types of records, as JSON.")
+@click.option("--observe-later", is_flag=True, help="Answer observe with 202 and write the episodes afterwards.")
 @click.option("--tls-cert", type=FILE, metavar="FILE", help="Certificate chain to serve HTTPS with.")
 @click.option("--tls-key", type=FILE, metavar="FILE", help="Its private key.")
 @click.option("--insecure-http", is_flag=True, help="Serve other addresses than loopback without encryption.")
@@ -89,7 +91,8 @@ def serve(ctx: click.Context, /, **values: Any) -> None:
         private_key=_file(values["tls_key"]),
         insecure=values["insecure_http"],
     )
-    settings = _settings(session, values["state"], roots=values["roots"])
+    types = () if values["types"] is None else _load("types").read_types(_file(values["types"]))
+    settings = _settings(session, values["state"], roots=values["roots"], jobs=values["observe_later"], types=types)
     operate.serve(settings, listening, lambda document: _announce(session, document))
 
 

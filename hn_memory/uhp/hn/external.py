@@ -320,7 +320,7 @@ def kind_types() -> list[dict[str, Any]]:
         "description": "Dispute the record, signed by the server's actor. It stays as it is, the dispute beside it.",
         "input": {
             "type": "object",
-            "properties": {"reason": {"type": "string", "pattern": "^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$"}},
+            "properties": {"reason": {"type": "string", "minLength": 1, "maxLength": 128}},
             "required": ["reason"],
         },
         "requires": "write",

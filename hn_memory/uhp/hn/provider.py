@@ -19,6 +19,7 @@ from hn_memory.repository.refwriter import BROKEN_OFF
 from hn_memory.service.building import RecordArguments
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Followed, Held, Saying, append_decided, follow, head_commit
+from hn_memory.service.write import challenge
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_not_found
 from hn_memory.uhp.hn.files import Files
 from hn_memory.uhp.hn.queries import LANGUAGE, Queries
@@ -81,7 +82,7 @@ class HnProvider(Provider):
             "prime": True,
             "consolidate": "runs",
             "queries": {"named": True, "free": {"languages": [LANGUAGE], "write": False}},
-            "types": False,
+            "types": True,
             "files": True,
         }
 
@@ -251,6 +252,16 @@ class HnProvider(Provider):
     def release(self, before: int) -> None:
         with self._writing, _worded():
             self._files.release(self._writer.repository, before)
+
+    def challenge(self, target: str, reason: str) -> dict[str, Any]:
+        """Dispute a memory by its ID, signed by this server's actor, in that actor's default stream."""
+        try:
+            with self._writing:
+                return challenge(self._writer, target, reason)
+        except HnError as error:
+            if error.code == "reason-invalid":
+                raise invalid(error.message, "input.reason") from None
+            raise from_hn(error) from None
 
     # -- inside -------------------------------------------------------------------------------------------
 

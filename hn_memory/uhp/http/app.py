@@ -18,7 +18,18 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hn_memory.uhp.faults import UhpError
-from hn_memory.uhp.http import consolidations, files, harnesses, memories, queries, records, snapshots, system
+from hn_memory.uhp.http import (
+    consolidations,
+    files,
+    harnesses,
+    memories,
+    operations,
+    queries,
+    records,
+    snapshots,
+    system,
+    tools,
+)
 from hn_memory.uhp.http.endpoint import Endpoint, Workers, send_fault
 from hn_memory.uhp.http.metrics import Metrics
 from hn_memory.uhp.http.openapi import document
@@ -28,6 +39,8 @@ from hn_memory.uhp.server import Server, Settings, open_server
 # Fixed paths before those with a memory's id in their place.
 ROUTES: Final[tuple[Route, ...]] = (
     *system.ROUTES,
+    *operations.ROUTES,
+    *tools.ROUTES,
     *records.ROUTES,
     *memories.ROUTES,
     *harnesses.ROUTES,
@@ -115,6 +128,7 @@ async def _sweep(server: Server, workers: Workers) -> None:
             await loop.run_in_executor(workers.changer, server.look_around)
             await loop.run_in_executor(workers.writer, server.uploads.sweep)
             await loop.run_in_executor(workers.writer, server.runs.recover)
+            await loop.run_in_executor(workers.writer, server.jobs.recover)
             await loop.run_in_executor(workers.changer, server.ledger.sweep)
         await asyncio.sleep(_SWEEP_SECONDS)
 

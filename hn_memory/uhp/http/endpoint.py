@@ -120,16 +120,17 @@ class Endpoint:
             call.body, data = sent, sent.canonical()
         if route.if_match:
             call.if_version = if_match(headers.get(b"if-match"))
-        if route.kind == "read":
+        kind = route.kind if route.kind_of is None else route.kind_of(call)
+        if kind == "read":
             return _answered(_guarded(lambda: route.run(call)))
-        if route.kind == "query":
+        if kind == "query":
             return await self._workers().ask(lambda: _answered(_guarded(lambda: route.run(call))))
         name = _idempotency_key(headers.get(b"idempotency-key"))
         digest = b""
         if name is not None:
             target = scope["raw_path"] + b"?" + scope["query_string"]
             digest = request_digest(route.method, target, headers.get(b"if-match", b""), data)
-        if route.kind == "change":
+        if kind == "change":
             return await self._change(call, name, digest)
         if name is None:
             return _answered(await self._in(self._workers().writer, lambda: _guarded(lambda: route.run(call))))
@@ -215,7 +216,7 @@ class Endpoint:
     def _run_claimed(self, call: Call, name: str, owner: str, state: Mine | Begun) -> Answered:
         server, principal = call.server, call.caller.principal
         memory = call.params.get("id", "")
-        call.witness = lambda token: server.ledger.announce(principal, name, owner, memory, token)
+        call.witness = lambda token: server.ledger.announce(principal, name, owner, call.target or memory, token)
         try:
             answered = self._recovered(call, state) if isinstance(state, Begun) else None
             if answered is None:

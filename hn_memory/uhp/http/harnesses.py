@@ -51,7 +51,15 @@ def attach(call: Call) -> dict[str, Any]:
 
 def attached(call: Call) -> dict[str, Any]:
     """The list."""
-    harness = harness_of(call)
+    return {"memories": [_document(*row) for row in entries(call, harness_of(call))]}
+
+
+def entries(call: Call, harness: str, *, none: bool = False) -> list[tuple[str, str, bool]]:
+    """Memory, access and default of each attached memory, in order; with `none` there may be none.
+
+    Raises:
+        UhpError `memories_not_attached`: there are none, or they are not the caller's business.
+    """
     with call.server.store.reading() as connection:
         owner = connection.execute(select(schema.harness.c.owner).where(schema.harness.c.id == harness)).scalar()
         table = schema.attachment.c
@@ -60,9 +68,9 @@ def attached(call: Call) -> dict[str, Any]:
             .where(table.harness_id == harness)
             .order_by(table.position)
         ).all()
-    if not rows or not _may(call, harness, owner):
+    if not (rows or none) or not _may(call, harness, owner):
         raise not_attached()
-    return {"memories": [_document(*row) for row in rows]}
+    return [(row[0], row[1], row[2]) for row in rows]
 
 
 def not_attached() -> UhpError:

@@ -333,10 +333,6 @@ class Providers(Answer):
     data: list[dict[str, Any]]
 
 
-class Types(Answer):
-    data: list[dict[str, Any]]
-
-
 class Discovery(Answer):
     object: Literal["uhp.discovery"]
     protocol: Literal["uhp"]

@@ -183,3 +183,62 @@ class Uploaded(File):
     object: Literal["file"]
     createdAt: int  # noqa: N815 - the protocol's name
     expiresAt: int  # noqa: N815
+
+
+# -- types, priming and tools ------------------------------------------------------------------------------
+
+
+class Types(Answer):
+    data: list[dict[str, Any]]
+
+
+class OperationInput(Request):
+    input: Parameters = Field(default_factory=dict)
+
+
+class OperationResult(Answer):
+    name: str
+    result: dict[str, Any]
+
+
+class Primed(Answer):
+    memory_id: str
+    name: str
+    description: str
+    text: str
+    tokens: int
+    records: list[str]
+    omitted: int
+
+
+class Session(Answer):
+    instructions: str
+    tokens: int
+    memories: list[Primed]
+    default: str | None
+
+
+class Tool(Answer):
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+class Tools(Answer):
+    tools: list[Tool]
+
+
+class ToolMetadata(Request):
+    memory: Annotated[str, Field(max_length=64)] | None = None
+
+
+class ToolCall(Request):
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    metadata: ToolMetadata = ToolMetadata()
+
+
+class ToolResult(Answer):
+    name: str
+    text: str
+    result: dict[str, Any]

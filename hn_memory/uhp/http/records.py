@@ -13,6 +13,7 @@ from hn_memory.uhp.http.memories import CURSOR, LIMIT
 from hn_memory.uhp.http.paging import decode_cursor, encode_cursor
 from hn_memory.uhp.http.route import Call, Parameter, Route, instant_of
 from hn_memory.uhp.instants import parse_instant
+from hn_memory.uhp.jobs import PENDING
 from hn_memory.uhp.server import Server
 from hn_memory.uhp.state.schema import DELETE, READ, WRITE
 from hn_memory.uhp.state.snapshot import Node
@@ -121,7 +122,30 @@ def observe(call: Call) -> Any:
     node = _writable(call)
     drafts = [Draft(one.content, _EPISODE, one.attributes) for one in body.episodes]
     provider = call.server.provider_of(node)
+    if call.server.settings.jobs and call.server.writable(node.provider):
+        jobs = call.server.jobs
+        job = jobs.add(call.connection, node.id, drafts, call.caller.author)
+        call.later.append(lambda: jobs.run(job))
+        return 202, {"data": [], "next": None, "job": {"id": job, "status": PENDING}}
     return _all(call, provider.remember(node.id, drafts, call.caller.author, call.witness))
+
+
+def observe_kind(call: Call) -> str:
+    """Taking episodes for later changes the state alone."""
+    return "change" if call.server.settings.jobs else "write"
+
+
+def job(call: Call) -> dict[str, Any]:
+    """What an observe that answered 202 has written since."""
+    node = _readable(call)
+    status, error, versions = call.server.jobs.read(node.id, call.params["job"])
+    answer = {
+        "id": call.params["job"],
+        "object": "memory.job",
+        "status": status,
+        "data": documents(call, versions),
+    }
+    return answer if error is None else {**answer, "error": error}
 
 
 def revise(call: Call) -> dict[str, Any]:
@@ -300,7 +324,9 @@ ROUTES: Final = (
     Route("POST", _RECORDS, "Remember: write one record as stated.", remember, models.Record, "write",
           models.NewRecord, codes=(*_WRITE, "file_not_found"), recovered=_one),
     Route("POST", f"{_ID}/observe", "Append episodes.", observe, models.Observed, "write", models.Observation,
-          codes=_WRITE, recovered=_all, accepted=models.ObservedLater),
+          codes=_WRITE, recovered=_all, accepted=models.ObservedLater, kind_of=observe_kind),
+    Route("GET", _ID + "/jobs/{job}", "What an observe has written since it answered.", job, models.Job,
+          codes=(*_SEEN, "memory_job_not_found")),
     Route("PATCH", _RECORD, "Revise: a new version.", revise, models.Record, "write", models.RecordChange,
           codes=(*_WRITE, _NONE, "memory_conflict", "file_not_found"), recovered=_one, if_match=True),
     Route("DELETE", _RECORD, "Forget: close it, keep the trace.", forget, models.Record, "write",

@@ -33,6 +33,7 @@ class Call:
         if_version: the version that `If-Match` names.
         connection, tree: in a `change`: the transaction, and the tree as it finds it.
         witness: in a `write`: told what is about to be written.
+        target: in a `write`: the memory, where it is not the one in the path.
         after: in a `change`: run when it is committed, before it is answered.
         later: in a `change`: begun when it is committed; nobody waits for it.
     """
@@ -46,6 +47,7 @@ class Call:
     if_version: int | None = None
     connection: Connection = None  # type: ignore[assignment]
     witness: Witness = unwitnessed
+    target: str | None = None
     after: list[Callable[[], None]] = field(default_factory=list)
     later: list[Callable[[], None]] = field(default_factory=list)
 
@@ -120,6 +122,7 @@ class Route:
         recovered: of a `write`: the answer, from what was written before the process was killed.
         codes: faults beyond those that every route has.
         accepted: the model of an answer with 202.
+        kind_of: how a request is run, where that depends on what it says.
         open: needs no credential.
         upload: the body is a file (`upload.Upload`), in place of JSON.
         raw: the answer is a `Raw`.
@@ -140,6 +143,7 @@ class Route:
     upload: bool = False
     raw: bool = False
     if_match: bool = False
+    kind_of: Callable[[Call], str] | None = None
 
     @property
     def name(self) -> str:
