@@ -12,12 +12,12 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import given as hypothesis_given
 from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
     status_code_conformance,
 )
-from schemathesis.generation import GenerationMode
 from uhp_harness import Running, make_repository, ok
 
 from hn_memory.uhp.faults import STATUS
