@@ -120,7 +120,7 @@ def test_runs_are_listed_newest_first_and_resume(api: Api) -> None:
     listed = ok(api.get(memory, "consolidations", params={"limit": 2}))
     rest = ok(api.get(memory, "consolidations", params={"limit": 2, "cursor": listed["next"]}))
     assert [one["id"] for one in listed["data"] + rest["data"]] == [one["id"] for one in reversed(runs)]
-    idle = start(api, memory)
+    idle = ended(api, memory, ok(api.call("POST", memory, "consolidations"))["id"])
     assert idle["changes"] == {"created": 0, "superseded": 0, "forgotten": 0}
 
 

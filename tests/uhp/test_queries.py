@@ -239,6 +239,7 @@ def test_named_queries(api: Api, memory: str) -> None:
     least = ok(api.post(memory, "queries", "deals_of", json={"params": {"account": "acme", "least": 50}}))
     assert least["results"] == [] and least["abstain"] is True
     assert ok(api.post(memory, "queries", "all", json={}))["rows"] == [[2]]
+    assert ok(api.call("POST", memory, "queries", "all"))["rows"] == [[2]]
     for params in ({}, {"account": 1}, {"account": "a" * 21}, {"account": "acme", "other": 1}):
         error(api.post(memory, "queries", "deals_of", json={"params": params}), 422, "memory_invalid")
     error(api.post(memory, "queries", "none", json={}), 404, "memory_query_not_found")
