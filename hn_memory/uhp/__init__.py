@@ -9,12 +9,20 @@ Which module holds what, from the wire down:
     http/memories.py    routes of section 2 and 3: the tree and its grants
     http/records.py     routes of section 4 to 6: records, observe, recall, history, erase
     http/harnesses.py   routes of section 9: attaching
+    http/queries.py     routes of section 6.4 and 6.5: named and free queries
+    http/files.py       routes of section 7: uploads, bytes of records; http/upload.py reads what was sent
+    http/snapshots.py, http/consolidations.py
+                        routes of section 5.3 and 9.2
     http/...            a module per further group of routes; each has a `ROUTES` that `app.py` lists
     operate.py          what `hn uhp` does: serve, keys, groups
     access.py           the tree as one caller sees it; every check of section 3 is made here
     server.py           what a request works with: state, providers, caller, and the transactions of a write
+    uploads.py          whose an upload is, and for how long
+    consolidation.py    runs: queued, done in steps, recovered, reverted; duplicates.py decides what a pass does
+    parameters.py       the JSON Schema of a named query's parameters
+    sql/                free queries: the rows of one memory as a database, and the process that asks it
     state/              the server's own state in SQL: schema, store, snapshot of the tree, keys, idempotency
-    hn/                 the provider on signed streams: trailers, views of streams, the provider
+    hn/                 the provider on signed streams: trailers, views, recall, queries, files, the provider
     provider.py         the contract of section 10; knows nothing of HTTP, SQL or Git
     values.py           what passes between the server and a provider
     faults.py           the refusals of section 12 and what a refusal of the repository becomes

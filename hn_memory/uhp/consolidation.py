@@ -7,7 +7,10 @@ step wrote is noted before the next one begins. The rules:
 2. before a step takes effect its token stands in the row, so that after a crash it is known whether it did; the run
    has then failed, what was done stays done, and can be reverted;
 3. a record that somebody changes in the meantime is left to the next run;
-4. a revert brings back only what is still as the run left it: what was said since then stands.
+4. a revert brings back only what is still as the run left it: what was said since then stands;
+5. what a revert brought back is left alone from then on, until somebody changes it.
+
+Runs are asked for, or begin by themselves: then only where there is something to do.
 """
 
 from __future__ import annotations
@@ -17,16 +20,16 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from hn_memory.errors import HnError
 from hn_memory.repository.locks import Process, identify, is_gone
-from hn_memory.uhp.duplicates import draft_of, plan
+from hn_memory.uhp.duplicates import Plan, draft_of, plan
 from hn_memory.uhp.faults import UhpError, from_hn
 from hn_memory.uhp.provider import Provider, Witness
 from hn_memory.uhp.state import schema
@@ -61,11 +64,12 @@ class Runs:
         self._provider_of = provider_of
         process = identify(os.getpid())
         self._owner = f"{process.pid} {process.start}"
+        self._looked: dict[str, int] = {}
         self.stopping = threading.Event()
 
     # -- asking -------------------------------------------------------------------------------------------
 
-    def queue(self, connection: Connection, memory: str, limit: int) -> dict[str, Any]:
+    def queue(self, connection: Connection, memory: str, limit: int, trigger: str = "manual") -> dict[str, Any]:
         """Take down a run that is to be done; its document.
 
         Raises:
@@ -78,7 +82,7 @@ class Runs:
             "object": "memory.consolidation",
             "memory_id": memory,
             "status": "queued",
-            "trigger": "manual",
+            "trigger": trigger,
             "started_at": now // 1000,
             "finished_at": None,
             "read": {"episodes": 0, "through": None},
@@ -153,7 +157,7 @@ class Runs:
     def _pass(self, provider: Provider, document: dict[str, Any], done: list[Done]) -> None:
         memory, budget = document["memory_id"], document["budget"]
         after = self._through(memory, document["id"])
-        planned = plan(_active(provider, memory), time.time_ns(), after, budget["limit"])
+        planned = self._plan(provider, memory, after, budget["limit"])
         document["read"] = {"episodes": planned.read, "through": after}
         for step in _steps(planned.groups):
             if self.stopping.is_set():
@@ -166,8 +170,22 @@ class Runs:
         budget["exhausted"] = planned.exhausted
         document["status"] = "stopped" if planned.exhausted else "completed"
 
-    def _through(self, memory: str, run: str) -> str | None:
-        """How far the last run that came to an end had read."""
+    def _plan(self, provider: Provider, memory: str, after: str | None, limit: int) -> Plan:
+        back = self._brought_back(memory)
+        versions = (one for one in _active(provider, memory) if back.get(one.record_id) != one.number)
+        return plan(versions, time.time_ns(), after, limit)
+
+    def _brought_back(self, memory: str) -> dict[str, int]:
+        """The versions that reverts wrote, by record (rule 5)."""
+        back: dict[str, int] = {}
+        for _, name in reversed(self.places(memory)):
+            document, done = self.get(memory, name)
+            if document["reverted"] is not None:
+                back |= {record: number + 1 for _, record, number in done if record not in document["reverted"]["kept"]}
+        return back
+
+    def _through(self, memory: str, run: str | None) -> str | None:
+        """How far the last run that came to an end had read, `run` not counted."""
         for _, name in self.places(memory):
             if name != run:
                 document, _ = self.get(memory, name)
@@ -175,6 +193,34 @@ class Runs:
                     through: str | None = document["read"]["through"]
                     return through
         return None
+
+    # -- by themselves ------------------------------------------------------------------------------------
+
+    def look_around(self, memories: Iterable[str], pause: int) -> None:
+        """Begin and do a run in each memory that has one to do and had none for `pause` milliseconds."""
+        now = now_ms()
+        with self._store.reading() as connection:
+            rows = connection.execute(select(_C.memory_id, func.max(_C.started)).group_by(_C.memory_id)).all()
+        last: dict[str, int] = {memory: int(started) for memory, started in rows}
+        for memory in memories:
+            if self.stopping.is_set():
+                return
+            if max(last.get(memory, 0), self._looked.get(memory, 0)) > now - pause:
+                continue
+            self._looked[memory] = now
+            with suppress(UhpError):
+                provider = self._provider_of(memory)
+                if provider is None or provider.describe()["consolidate"] != "runs":
+                    continue
+                if self._plan(provider, memory, self._through(memory, None), RECORDS).groups:
+                    self._begin(memory)
+
+    def _begin(self, memory: str) -> None:
+        with self._store.changing() as (connection, tree):
+            if memory not in tree.nodes:
+                return
+            document = self.queue(connection, memory, RECORDS, "schedule")
+        self.do(memory, document["id"])
 
     def _save(self, document: dict[str, Any], done: list[Done], token: str | None = None) -> None:
         for kind in document["changes"]:

@@ -48,9 +48,11 @@ class Provider(ABC):
 
     Attributes:
         id: how memories name it, and its entry in the capability document.
+        query_note: for who writes a free query: its language and what can be asked of; empty where there are none.
     """
 
     id: str
+    query_note: str = ""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

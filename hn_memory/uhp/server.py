@@ -46,6 +46,7 @@ class Settings:
         roots: `any` key may create a root, or only the `admin`'s.
         jobs: `observe` answers 202 and writes afterwards.
         types: types beyond those of the protocol and of hn-memory/0, as `types.read_types` gives them.
+        consolidate: hours between consolidation runs that begin by themselves, 0 for none.
     """
 
     path: str | None = None
@@ -55,6 +56,7 @@ class Settings:
     roots: str = "any"
     jobs: bool = False
     types: Sequence[dict[str, Any]] = ()
+    consolidate: float = 0.0
 
 
 class Server:

@@ -102,6 +102,11 @@ def test_a_run_and_its_reversal(running: Running, api: Api) -> None:
     assert ok(api.call("POST", memory, "consolidations", run["id"], "revert")) == reverted
     assert ok(api.get(memory, "records"))["data"] == after
     run_hn(running.repository, "memory", "verify")
+    # Taken back, it is not done again before somebody changes it.
+    assert start(api, memory)["changes"] == {"created": 0, "superseded": 0, "forgotten": 0}
+    for record in (ids[0], ids[2]):
+        ok(api.call("PATCH", memory, "records", record, json={"attributes": {}}))
+    assert start(api, memory)["changes"] == {"created": 0, "superseded": 1, "forgotten": 1}
 
 
 def test_runs_are_listed_newest_first_and_resume(api: Api) -> None:
@@ -120,7 +125,7 @@ def test_runs_are_listed_newest_first_and_resume(api: Api) -> None:
     listed = ok(api.get(memory, "consolidations", params={"limit": 2}))
     rest = ok(api.get(memory, "consolidations", params={"limit": 2, "cursor": listed["next"]}))
     assert [one["id"] for one in listed["data"] + rest["data"]] == [one["id"] for one in reversed(runs)]
-    idle = start(api, memory)
+    idle = ended(api, memory, ok(api.call("POST", memory, "consolidations"))["id"])
     assert idle["changes"] == {"created": 0, "superseded": 0, "forgotten": 0}
 
 
@@ -222,6 +227,28 @@ def test_a_run_whose_process_was_killed_is_brought_to_an_end(tmp_path: Path) -> 
         assert reverted["restored"] == 2 and ok(api.get(written[0]))["records"] == {"count": 6}
         assert ended(api, unwritten[0], runs[unwritten[0]][0])["changes"]["forgotten"] == 1
         assert start(api, unwritten[0])["status"] == "completed"
+
+
+def test_runs_begin_by_themselves_where_there_is_something_to_do(tmp_path: Path) -> None:
+    with Running(make_repository(tmp_path / "project"), "--consolidate", "0.0002") as server:
+        api = server.api("person:ada")
+        idle = api.create("Idle")
+        api.remember(idle, "Alone.")
+        memory = api.create("Due")
+        ids = [api.remember(memory, "Said twice.")["id"], api.remember(memory, "said twice")["id"]]
+        until = time.monotonic() + 60
+        runs: list[dict[str, Any]] = []
+        while not runs and time.monotonic() < until:
+            time.sleep(0.1)
+            runs = ok(api.get(memory, "consolidations"))["data"]
+        run = ended(api, memory, runs[0]["id"])
+        assert (run["trigger"], run["status"]) == ("schedule", "completed")
+        assert run["changes"] == {"created": 0, "superseded": 1, "forgotten": 1}
+        ok(api.call("POST", memory, "consolidations", run["id"], "revert"))
+        time.sleep(2.5)
+        assert len(ok(api.get(memory, "consolidations"))["data"]) == 1
+        assert ok(api.get(idle, "consolidations"))["data"] == []
+        assert [one["id"] for one in ok(api.get(memory, "records"))["data"]] == ids
 
 
 def test_rewrite_is_whole_groups_on_what_stands(tmp_path: Path) -> None:

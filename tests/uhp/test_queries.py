@@ -161,6 +161,32 @@ def test_the_server_answers_while_a_statement_runs(running: Running, memory: str
     assert answered < min(ended)
 
 
+def test_queries_that_wait_are_bounded() -> None:
+    """Thirty-two at once; one more is told to come again, and there is room as soon as they are done."""
+    import asyncio
+    import threading
+
+    from hn_memory.uhp.faults import UhpError
+    from hn_memory.uhp.http.endpoint import Workers
+
+    async def run() -> None:
+        workers, gate = Workers(), threading.Event()
+        try:
+            waiting = [asyncio.create_task(workers.ask(gate.wait)) for _ in range(32)]
+            await asyncio.sleep(0)
+            with pytest.raises(UhpError) as refusal:
+                await workers.ask(gate.wait)
+            assert refusal.value.status == 503
+            gate.set()
+            assert await asyncio.gather(*waiting) == [True] * 32
+            assert await workers.ask(gate.wait)
+        finally:
+            gate.set()
+            workers.close()
+
+    asyncio.run(run())
+
+
 def test_only_the_rows_of_the_memory_in_the_path(running: Running, api: Api, memory: str) -> None:
     child = api.create("Acme", memory)
     api.remember(child, "Below.")
@@ -239,6 +265,7 @@ def test_named_queries(api: Api, memory: str) -> None:
     least = ok(api.post(memory, "queries", "deals_of", json={"params": {"account": "acme", "least": 50}}))
     assert least["results"] == [] and least["abstain"] is True
     assert ok(api.post(memory, "queries", "all", json={}))["rows"] == [[2]]
+    assert ok(api.call("POST", memory, "queries", "all"))["rows"] == [[2]]
     for params in ({}, {"account": 1}, {"account": "a" * 21}, {"account": "acme", "other": 1}):
         error(api.post(memory, "queries", "deals_of", json={"params": params}), 422, "memory_invalid")
     error(api.post(memory, "queries", "none", json={}), 404, "memory_query_not_found")

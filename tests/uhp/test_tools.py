@@ -113,6 +113,7 @@ def test_write_tools_only_where_something_is_attached_to_write(owner: Api) -> No
     for tool in offered.values():
         assert tool["input_schema"]["type"] == "object" and memory in tool["description"]
     assert "memory_run_query" not in offered
+    assert "SQL" in offered["memory_query"]["description"] and "record_id" in offered["memory_query"]["description"]
     query = {
         "description": "",
         "params": {"type": "object"},
@@ -120,7 +121,7 @@ def test_write_tools_only_where_something_is_attached_to_write(owner: Api) -> No
         "body": "SELECT record_id FROM records",
     }
     ok(owner.call("PUT", memory, "queries", "all", json=query))
-    assert "memory_run_query" in writing.tools()
+    assert f"In {memory}, all:" in writing.tools()["memory_run_query"]["description"]
 
 
 def test_an_agent_writes_and_reads_as_the_harness(owner: Api) -> None:

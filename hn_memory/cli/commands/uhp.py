@@ -71,6 +71,13 @@ def _state_option() -> Callable[[Any], Any]:
 )
 @click.option("--types", type=FILE, metavar="FILE", help="Further types of records, as JSON.")
 @click.option("--observe-later", is_flag=True, help="Answer observe with 202 and write the episodes afterwards.")
+@click.option(
+    "--consolidate",
+    type=click.FloatRange(0, 8760),
+    metavar="HOURS",
+    default=0.0,
+    help="Consolidate memories by themselves, each at most that often.  [default: only when asked]",
+)
 @click.option("--tls-cert", type=FILE, metavar="FILE", help="Certificate chain to serve HTTPS with.")
 @click.option("--tls-key", type=FILE, metavar="FILE", help="Its private key.")
 @click.option("--insecure-http", is_flag=True, help="Serve other addresses than loopback without encryption.")
@@ -92,7 +99,8 @@ def serve(ctx: click.Context, /, **values: Any) -> None:
         insecure=values["insecure_http"],
     )
     types = () if values["types"] is None else _load("types").read_types(_file(values["types"]))
-    settings = _settings(session, values["state"], roots=values["roots"], jobs=values["observe_later"], types=types)
+    more = {name: values[name] for name in ("roots", "consolidate")}
+    settings = _settings(session, values["state"], **more, jobs=values["observe_later"], types=types)
     operate.serve(settings, listening, lambda document: _announce(session, document))
 
 

@@ -44,7 +44,11 @@ class Files:
         past = before // DAY_MS
         self._delete(
             repository,
-            (ref for ref in self._below(repository, "uploads") if int(ref.split("/")[-2]) < past),
+            (
+                ref
+                for ref in self._below(repository, "uploads")
+                if (day := ref.split("/")[-2]).isdigit() and int(day) < past
+            ),
         )
 
     def hold(self, repository: Repository, view: View, memories: Sequence[str], said: Sequence[Saying]) -> list[str]:

@@ -22,7 +22,7 @@ from hn_memory.service.keeping import Followed, Held, Saying, append_decided, fo
 from hn_memory.service.write import challenge
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_not_found
 from hn_memory.uhp.hn.files import Files
-from hn_memory.uhp.hn.queries import LANGUAGE, Queries
+from hn_memory.uhp.hn.queries import DESCRIPTION, LANGUAGE, Queries
 from hn_memory.uhp.hn.recalling import answer_question
 from hn_memory.uhp.hn.trailers import join
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View
@@ -57,6 +57,7 @@ class HnProvider(Provider):
     """
 
     id = "hn"
+    query_note = DESCRIPTION
 
     def __init__(self, reader: Environment, writer: Environment, actor: str) -> None:
         self._reader = reader

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from hn_memory.uhp.faults import unsupported
-from hn_memory.uhp.sql.image import Images, build_image
+from hn_memory.uhp.sql.image import DESCRIPTION, Images, build_image
 from hn_memory.uhp.sql.sandbox import Sandbox
 from hn_memory.uhp.values import Rows, Version
 
 LANGUAGE: Final = "sql"
+__all__ = ["DESCRIPTION", "LANGUAGE", "Queries"]
 
 
 class Queries:

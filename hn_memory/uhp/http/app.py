@@ -75,11 +75,14 @@ def make_app(opened: Callable[[], Server]) -> ASGIApp:
         server = opened()
         held.append(server)
         threads.append(Workers())
-        sweeper = asyncio.create_task(_sweep(server, threads[0]))
+        tasks = [asyncio.create_task(_sweep(server, threads[0]))]
+        if server.settings.consolidate:
+            tasks.append(asyncio.create_task(_consolidate(server, threads[0])))
         try:
             yield
         finally:
-            sweeper.cancel()
+            for task in tasks:
+                task.cancel()
             server.runs.stopping.set()
             await asyncio.get_running_loop().run_in_executor(None, threads[0].close)
             server.close()
@@ -131,6 +134,18 @@ async def _sweep(server: Server, workers: Workers) -> None:
             await loop.run_in_executor(workers.writer, server.jobs.recover)
             await loop.run_in_executor(workers.changer, server.ledger.sweep)
         await asyncio.sleep(_SWEEP_SECONDS)
+
+
+async def _consolidate(server: Server, workers: Workers) -> None:
+    """Consolidation runs that begin by themselves; one at a time, in the thread where those asked for are done."""
+    pause = server.settings.consolidate * 3600
+    while True:
+        await asyncio.sleep(min(_SWEEP_SECONDS, pause / 4))
+        with contextlib.suppress(UhpError):
+            memories = list(server.store.snapshot().nodes)
+            await asyncio.get_running_loop().run_in_executor(
+                workers.background, server.runs.look_around, memories, int(pause * 1000)
+            )
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:

@@ -86,7 +86,7 @@ _NONE: Final = "memory_run_not_found"
 
 ROUTES: Final = (
     Route("POST", _RUNS, "Start a consolidation.", start, models.Run, "change", models.NewRun,
-          codes=(*_SEEN, "memory_busy")),
+          optional=True, codes=(*_SEEN, "memory_busy")),
     Route("GET", _RUNS, "The runs of a memory, newest first.", listing, models.RunList, parameters=(LIMIT, CURSOR),
           codes=_SEEN),
     Route("GET", _RUN, "One run.", get, models.Run, codes=(*_SEEN, _NONE)),

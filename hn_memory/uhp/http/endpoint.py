@@ -114,7 +114,7 @@ class Endpoint:
         if route.method != "GET":
             data = await read_body(scope, receive, UPLOAD_BYTES if route.upload else REQUEST_BYTES)
         if route.body is not None:
-            call.body = checked(route.body, parse_json(data))
+            call.body = checked(route.body, parse_json(data if data or not route.optional else b"{}"))
         if route.upload:
             sent = parse_upload(headers.get(b"content-type"), query.get("name"), data)
             call.body, data = sent, sent.canonical()

@@ -145,7 +145,7 @@ class Run(Answer):
     object: Literal["memory.consolidation"]
     memory_id: str
     status: Literal["queued", "running", "completed", "stopped", "failed"]
-    trigger: Literal["manual"]
+    trigger: Literal["manual", "schedule"]
     started_at: int
     finished_at: int | None
     read: RunRead

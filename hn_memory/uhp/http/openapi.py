@@ -128,7 +128,7 @@ def _operation(route: Route, named: dict[Any, Any]) -> dict[str, Any]:
         }
     if route.body is not None:
         operation["requestBody"] = {
-            "required": True,
+            "required": not route.optional,
             "content": {"application/json": {"schema": named[(route.body, "validation")]}},
         }
     return operation

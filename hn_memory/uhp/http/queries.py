@@ -19,6 +19,7 @@ from hn_memory.uhp.http.paging import page
 from hn_memory.uhp.http.records import record_document
 from hn_memory.uhp.http.route import Call, Route
 from hn_memory.uhp.parameters import check_schema, check_values
+from hn_memory.uhp.server import Server
 from hn_memory.uhp.state import schema
 from hn_memory.uhp.state.keys import now_ms
 from hn_memory.uhp.state.schema import READ, WRITE
@@ -76,16 +77,17 @@ def define(call: Call) -> dict[str, Any]:
 def listing(call: Call) -> dict[str, Any]:
     """The named queries of a memory, by name."""
     node = call.caller.require(call.params["id"], READ)
+    held = named(call.server, node.id)
+    names, following = page([(name, name) for name in held], call.query.get("cursor"), call.limit())
+    return {"object": "list", "data": [held[name] for name in names], "next": following}
+
+
+def named(server: Server, memory: str) -> dict[str, dict[str, Any]]:
+    """The named queries of a memory, by name."""
     table = schema.query.c
-    with call.server.store.reading() as connection:
-        held: dict[str, str] = {
-            name: document
-            for name, document in connection.execute(
-                select(table.name, table.document).where(table.memory_id == node.id)
-            )
-        }
-    names, following = page([(name, name) for name in sorted(held)], call.query.get("cursor"), call.limit())
-    return {"object": "list", "data": [json.loads(held[name]) for name in names], "next": following}
+    with server.store.reading() as connection:
+        rows = connection.execute(select(table.name, table.document).where(table.memory_id == memory)).all()
+    return {name: json.loads(document) for name, document in sorted((row.name, row.document) for row in rows)}
 
 
 def run(call: Call) -> dict[str, Any]:
@@ -163,5 +165,5 @@ ROUTES: Final = (
     Route("PUT", _QUERIES + "/{name}", "Define or replace a named query.", define, models.Query, "change",
           models.NewQuery, codes=(*_SEEN, "memory_unsupported")),
     Route("POST", _QUERIES + "/{name}", "Run a named query.", run, models.Queried, "query", models.QueryRun,
-          codes=(*_SEEN, "memory_query_not_found", "memory_unsupported")),
+          optional=True,          codes=(*_SEEN, "memory_query_not_found", "memory_unsupported")),
 )  # fmt: skip

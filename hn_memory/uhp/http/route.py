@@ -124,6 +124,7 @@ class Route:
         accepted: the model of an answer with 202.
         kind_of: how a request is run, where that depends on what it says.
         open: needs no credential.
+        optional: no body at all stands for an empty object.
         upload: the body is a file (`upload.Upload`), in place of JSON.
         raw: the answer is a `Raw`.
     """
@@ -140,6 +141,7 @@ class Route:
     recovered: Recovered | None = None
     accepted: type[Answer] | None = None
     open: bool = False
+    optional: bool = False
     upload: bool = False
     raw: bool = False
     if_match: bool = False

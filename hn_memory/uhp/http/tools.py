@@ -6,10 +6,9 @@ What it answers is data: its text is fenced and carries who wrote what.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
-
-from sqlalchemy import select
 
 from hn_memory.protocol.query import WARNING
 from hn_memory.uhp.access import Caller, memory_document, neighbourhood
@@ -35,6 +34,9 @@ class Tool(NamedTuple):
     path: tuple[str, ...] = ()
     writes: bool = False
 
+
+_NOTE: Final = 400
+_QUERIES: Final = 32
 
 _PROPERTIES: Final[dict[str, dict[str, Any]]] = {
     "memory_id": {"type": "string", "description": "The memory; the default one when left out."},
@@ -189,10 +191,11 @@ def _result(name: str, answer: dict[str, Any]) -> dict[str, Any]:
 
 def _held(call: Call, reach: Reach) -> dict[str, Tool]:
     """The tools of this harness: write tools only where it is attached to write, queries only where there are any."""
-    providers = [call.server.provider_of(call.tree.nodes[one.memory]).describe() for one in reach.attached]
+    keepers = [call.server.provider_of(call.tree.nodes[one.memory]) for one in reach.attached]
+    providers = [keeper.describe() for keeper in keepers]
     operable = any(one["operations"] for one in all_types(call.server.settings.types))
     free = any(one["queries"]["free"] for one in providers)
-    named = any(one["queries"]["named"] for one in providers) and _named(call, [one.memory for one in reach.attached])
+    named = _named(call, [one.memory for one in reach.attached])
     left_out = set()
     if not free:
         left_out.add("memory_query")
@@ -200,14 +203,26 @@ def _held(call: Call, reach: Reach) -> dict[str, Tool]:
         left_out.add("memory_run_query")
     if not operable:
         left_out.add("memory_operate")
-    return {name: tool for name, tool in TOOLS.items() if name not in left_out and (reach.writes or not tool.writes)}
+    # What the agent needs to know to write a statement, or to name a query.
+    notes = {
+        "memory_query": dict.fromkeys(keeper.query_note for keeper in keepers if keeper.query_note),
+        "memory_run_query": dict.fromkeys(named),
+    }
+    return {
+        name: tool._replace(description=" ".join((tool.description, *notes.get(name, ()))))
+        for name, tool in TOOLS.items()
+        if name not in left_out and (reach.writes or not tool.writes)
+    }
 
 
-def _named(call: Call, memories: Sequence[str]) -> bool:
-    table = schema.query.c
-    with call.server.store.reading() as connection:
-        found = connection.execute(select(table.name).where(table.memory_id.in_(list(memories))).limit(1)).first()
-    return found is not None
+def _named(call: Call, memories: Sequence[str]) -> list[str]:
+    """The named queries of memories, each as a line: they are written by whoever may write there, so they are cut."""
+    lines: list[str] = []
+    for memory in memories:
+        for name, query in list(queries.named(call.server, memory).items())[:_QUERIES]:
+            said, takes = " ".join(query["description"].split()), json.dumps(query["params"])
+            lines.append(f"In {memory}, {name}: {said[:_NOTE]} Takes {takes[:_NOTE]}.")
+    return lines
 
 
 def _definition(name: str, tool: Tool, reach: Reach) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A process runs one statement. The next one is started beforehand, so that a quer
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from hn_memory.uhp.faults import UhpError, invalid
 from hn_memory.uhp.values import Rows
 
+_LIBRARY_PATHS: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _CHILD: Final = str(Path(__file__).with_name("child.py"))
 
 
@@ -102,14 +104,16 @@ class Sandbox:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    # No environment, no site packages, no directory of ours: there is nothing to find.
+    # No environment, no site packages, no directory of ours: there is nothing to find. Where Python itself lies in
+    # another place than usual, it must find its library.
+    env = {name: os.environ[name] for name in _LIBRARY_PATHS if name in os.environ}
     return subprocess.Popen(
         [sys.executable, "-I", "-S", _CHILD],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd="/",
-        env={},
+        env=env,
         start_new_session=True,
     )
 
