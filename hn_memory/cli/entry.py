@@ -6,16 +6,45 @@ from a text that a test holds equal to what click would print.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 _RARELY = 100_000
 
 OVERVIEW = os.path.join(os.path.dirname(__file__), "overview.txt")  # noqa: PTH118, PTH120 - pathlib is not free
 
 
-def main() -> int:
+def main() -> NoReturn:
+    """The console script: run the command line in `sys.argv` and end the process with its exit status."""
+    leave(answer())
+
+
+def leave(status: int) -> NoReturn:
+    """End the process without taking it apart.
+
+    Python would free every module and object one by one, which takes a fifth of a short command's time, and the
+    kernel does it at once. By now the answer is written and everything is closed. Where something wants to run
+    at the end, or another thread still does, Python ends as usual.
+    """
+    threading = sys.modules.get("threading")
+    if atexit._ncallbacks() or (threading is not None and threading.active_count() > 1):
+        sys.exit(status)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            # Closed, or nobody listens; whoever wrote the answer has said so already.
+            continue
+    os._exit(status)
+
+
+def answer() -> int:
     """Run the command line in `sys.argv` and return the exit status."""
     # Importing makes many objects and no garbage; looking for some among them would take a tenth of the time.
     gc.set_threshold(_RARELY)

@@ -24,10 +24,10 @@ def loaded_after(*arguments: str) -> set[str]:
     code = f"""
 import sys, os
 sys.argv = ["hn", *{list(arguments)!r}]
-from hn_memory.cli.entry import main
+from hn_memory.cli.entry import answer
 kept = os.dup(1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-main()
+answer()
 os.dup2(kept, 1)
 import json
 print(json.dumps([name for name in sys.modules if type(sys.modules[name]).__name__ != "_StandIn"]))
