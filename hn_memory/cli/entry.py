@@ -15,7 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from hn_memory.repository.ahead import Ahead
+
 _RARELY = 100_000
+_READS = frozenset({"recall", "grep", "show", "log", "streams"})
+_WRITES = frozenset({"record", "handoff", "supersede", "retract", "challenge"})
 
 OVERVIEW = os.path.join(os.path.dirname(__file__), "overview.txt")  # noqa: PTH118, PTH120 - pathlib is not free
 
@@ -59,9 +63,22 @@ def answer() -> int:
     from hn_memory.cli import deferred
 
     deferred.install()
+    ahead = _start_git(arguments)
     from hn_memory.cli.run import run
 
-    return run(arguments)
+    return run(arguments, ahead)
+
+
+def _start_git(arguments: list[str]) -> Ahead | None:
+    """Let Git work while the rest is loaded, where the command is one that will ask it about this directory."""
+    if arguments[:1] != ["memory"] or not _WRITES.union(_READS).issuperset(arguments[1:2]):
+        return None
+    if len(arguments) < 2 or "--help" in arguments or "-h" in arguments:
+        return None
+    from hn_memory.repository.ahead import Ahead
+
+    # Who appends must see the refs as they are when he holds the lock.
+    return Ahead(refs=arguments[1] in _READS)
 
 
 def _overview() -> bytes:

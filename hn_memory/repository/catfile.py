@@ -24,12 +24,19 @@ class CatFile:
     reads the rest of an old answer.
     """
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], *, legacy: bool = False) -> None:
-        """`command` is everything before `cat-file`; `legacy` forgoes `--batch-command` from the start."""
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], *, legacy: bool = False, running: Child | None = None
+    ) -> None:
+        """`command` is everything before `cat-file`; `legacy` forgoes `--batch-command` from the start.
+
+        `running` is a child with `--batch-command` that runs already and was asked nothing yet.
+        """
         self._command = [*command, "cat-file"]
         self._env = dict(env)
         self._legacy = legacy
         self._pipes: dict[str, _Pipe] = {}
+        if running is not None:
+            self._pipes["command"] = _Pipe(running)
         self._open: _Contents | None = None
 
     def close(self) -> None:
