@@ -162,8 +162,6 @@ class Selection:
     def _judge_sites(self) -> None:
         sites = self._db.execute("SELECT s, anchor, mode, subject, paths FROM site").fetchall()
         open_sites = [site for site in sites if not site_is_filtered(site[3] or None, self._request)]
-        # All evidence in one question, whatever the filters: telling which is cited by whom takes longer.
-        self._evidence = self._db.execute("SELECT e, item FROM evidence").fetchall()
         self._world.prepare_commits(
             (anchor for _, anchor, _, _, _ in open_sites),
             (anchor for _, anchor, mode, _, _ in open_sites if mode == "descendants"),
@@ -194,7 +192,7 @@ class Selection:
         if self._pool == "class":
             judged = "FROM main.class AS pool CROSS JOIN voice_gate USING(v) CROSS JOIN site_gate USING(s) "
         for reason, records in db.execute(
-            f"SELECT {early} AS early, sum(pool.records) {judged} GROUP BY early HAVING early IS NOT NULL"
+            f"SELECT {early} AS early, sum(pool.records) {judged} WHERE {early} IS NOT NULL GROUP BY early"
         ):
             withheld[reason] += records or 0
         if self._pool != "class":
@@ -211,11 +209,14 @@ class Selection:
     def _find_lacking(self) -> bool:
         """Records that cite something absent, in `lacking`; False when there are none."""
         db = self._db
-        objects = self._world.absent(item[4:] for _, item in self._evidence if item.startswith("git:"))
-        absent = [
+        # All evidence in one question, whatever the filters: telling which is cited by whom takes longer.
+        objects = db.execute("SELECT e, substr(item, 5) FROM evidence WHERE item LIKE 'git:%'").fetchall()
+        gone = self._world.absent([oid for _, oid in objects])
+        absent = [(e,) for e, oid in objects if oid in gone] if gone else []
+        absent += [
             (e,)
-            for e, item in self._evidence
-            if (item[4:] in objects if item.startswith("git:") else not self._is_here(item))
+            for e, item in db.execute("SELECT e, item FROM evidence WHERE item NOT LIKE 'git:%'").fetchall()
+            if not self._is_here(item)
         ]
         self._table("lacking", "n INTEGER PRIMARY KEY")
         if not absent:

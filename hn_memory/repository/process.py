@@ -157,9 +157,9 @@ class ProcessRepository(Repository):
 
     def absent(self, oids: Iterable[str]) -> set[str]:
         wanted = set(oids)
-        names = [oid for oid in wanted if reading.is_full_id(oid, self.oid_length)]
+        names = reading.full_ids(wanted, self.oid_length)
         # An ID of the wrong length does not exist; it is no abbreviation.
-        malformed = wanted.difference(names)
+        malformed = wanted.difference(names) if len(names) < len(wanted) else set()
         return malformed | self._reader().absent(names) if names else malformed
 
     def read(self, oids: Iterable[str]) -> Iterator[tuple[str, ObjectType, bytes]]:

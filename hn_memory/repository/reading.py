@@ -15,13 +15,22 @@ from hn_memory.repository.base import ObjectType, TreeEntry
 
 Read = Callable[[Sequence[str]], Iterator[tuple[str, ObjectType, bytes]]]
 
-_HEX = frozenset("0123456789abcdefABCDEF".lower())
+_DIGITS = b"0123456789abcdef"
+_HEX = frozenset(_DIGITS.decode())
 _BATCH = 512
 
 
 def is_full_id(oid: str, length: int) -> bool:
     """Is this the full lower-case form of an object ID of `length` digits?"""
     return len(oid) == length and _HEX.issuperset(oid)
+
+
+def full_ids(oids: Iterable[str], length: int) -> list[str]:
+    """Those that are full IDs, each once. Thousands of them, as recall has to ask about, are checked at a stroke."""
+    wanted = list(set(oids))
+    if set(map(len, wanted)) <= {length} and not "".join(wanted).encode(errors="replace").translate(None, _DIGITS):
+        return wanted
+    return [oid for oid in wanted if is_full_id(oid, length)]
 
 
 def missing(oid: str, what: str = "object") -> NotFoundError:

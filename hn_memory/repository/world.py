@@ -56,9 +56,11 @@ class RepositoryWorld:
 
     def absent(self, oids: Iterable[str]) -> set[str]:
         """Those of the objects that do not exist here; asked in bulk, where not asked before."""
-        unknown = set(oids) - self._present
+        unknown = set(oids)
+        if self._present:
+            unknown -= self._present
         absent = self._repository.absent(unknown)
-        self._present |= unknown - absent
+        self._present |= unknown - absent if absent else unknown
         return absent
 
     def anchor_state(self, anchor: AnchorLike) -> str | None:
