@@ -81,10 +81,10 @@ class Selection:
         self._narrow: str | None = None
         self._topic: int | None = None
         connection.execute("PRAGMA temp_store = MEMORY")
+        # Classes that filters and applicability leave: records, life, and the trust class that withholds them.
+        self._open: dict[int, tuple[int, int, str | None]] = {}
         self._filter_candidates()
-        self._judge_voices()
-        self._judge_sites()
-        self._count_early()
+        self._judge_classes()
         self._lacking = self._find_lacking()
         self.passing = self._count_late()
         self.matched = self.passing
@@ -148,63 +148,57 @@ class Selection:
             return f"AND EXISTS (SELECT 1 FROM tagged WHERE tagged.t = {self._topic} AND tagged.n = {column})"
         return ""
 
-    def _judge_voices(self) -> None:
+    def _judge_voices(self) -> dict[int, tuple[bool, str | None]]:
+        """Of each voice: do the filters exclude it, and the trust class that withholds it."""
         request, policy = self._request, self._context.policy
-        self._table("voice_gate", "v INTEGER PRIMARY KEY, filtered INTEGER, trust TEXT")
-        self._db.executemany(
-            "INSERT INTO voice_gate VALUES(?,?,?)",
-            [
-                (v, voice_is_filtered(actor, kind, request), trust_gate(actor, kind, policy, request))
-                for v, actor, kind in self._db.execute("SELECT v, actor.id, kind FROM voice JOIN actor USING(a)")
-            ],
-        )
+        return {
+            v: (voice_is_filtered(actor, kind, request), trust_gate(actor, kind, policy, request))
+            for v, actor, kind in self._db.execute("SELECT v, actor.id, kind FROM voice JOIN actor USING(a)")
+        }
 
-    def _judge_sites(self) -> None:
-        sites = self._db.execute("SELECT s, anchor, mode, subject, paths FROM site").fetchall()
-        open_sites = [site for site in sites if not site_is_filtered(site[3] or None, self._request)]
+    def _judge_sites(self) -> dict[int, str | None]:
+        """Of each site: `filtered`, or the applicability that withholds what is anchored there, or None."""
+        request, context = self._request, self._context
+        verdicts: dict[int, str | None] = {}
+        alike: dict[tuple[str, str, int, bool], list[int]] = {}
+        for s, anchor, mode, subject, paths in self._db.execute("SELECT s, anchor, mode, subject, paths FROM site"):
+            if site_is_filtered(subject or None, request):
+                verdicts[s] = FILTERED
+            else:
+                # Of a subject it matters only whether it is the one that was asked for.
+                alike.setdefault((anchor, mode, paths, (subject or None) == context.subject), []).append(s)
         self._world.prepare_commits(
-            (anchor for _, anchor, _, _, _ in open_sites),
-            (anchor for _, anchor, mode, _, _ in open_sites if mode == "descendants"),
+            {anchor for anchor, _, _, _ in alike},
+            {anchor for anchor, mode, _, _ in alike if mode == "descendants"},
             (),
         )
-        self._table("site_gate", "s INTEGER PRIMARY KEY, filtered INTEGER, reason TEXT")
-        verdicts: list[tuple[int, int, str | None]] = []
-        for s, anchor, mode, subject, paths in sites:
-            if site_is_filtered(subject or None, self._request):
-                verdicts.append((s, 1, None))
-                continue
+        for (anchor, mode, paths, same), sites in alike.items():
             state = self._world.commit_state(anchor)
             if state is None and paths == PATHS_BROKEN:
                 state = "anchor-invalid"
             elif state is None and paths == PATHS_UNKNOWN:
                 state = "anchor-missing"
-            verdicts.append((s, 0, applicability_gate(state, anchor, mode, subject or None, self._context)))
-        self._db.executemany("INSERT INTO site_gate VALUES(?,?,?)", verdicts)
+            reason = applicability_gate(state, anchor, mode, context.subject if same else None, context)
+            verdicts.update(dict.fromkeys(sites, reason))
+        return verdicts
 
-    def _count_early(self) -> None:
-        """Filters and applicability; what is left stands in `open`."""
+    def _judge_classes(self) -> None:
+        """Filters and applicability of each class; what they leave stands in `_open`: records, life and trust."""
         db, withheld = self._db, self.withheld
-        judged = (
-            f"FROM {self._pool} AS pool JOIN main.class USING(k) CROSS JOIN voice_gate USING(v) "
-            "CROSS JOIN site_gate USING(s) "
-        )
-        early = "CASE WHEN voice_gate.filtered OR site_gate.filtered THEN 'filtered' ELSE site_gate.reason END"
+        voices, sites = self._judge_voices(), self._judge_sites()
         if self._pool == "class":
-            judged = "FROM main.class AS pool CROSS JOIN voice_gate USING(v) CROSS JOIN site_gate USING(s) "
-        for reason, records in db.execute(
-            f"SELECT {early} AS early, sum(pool.records) {judged} WHERE {early} IS NOT NULL GROUP BY early"
-        ):
-            withheld[reason] += records or 0
-        if self._pool != "class":
+            pooled = db.execute("SELECT k, v, s, life, records FROM class")
+        else:
+            pooled = db.execute("SELECT k, v, s, life, pool.records FROM temp.pool AS pool JOIN class USING(k)")
             everything = db.execute("SELECT sum(records) FROM class").fetchone()[0] or 0
-            pooled = db.execute("SELECT sum(records) FROM temp.pool").fetchone()[0] or 0
-            withheld[FILTERED] += everything - pooled
-        self._table("open", "k INTEGER PRIMARY KEY, records INTEGER, life INTEGER, trust TEXT")
-        life = "pool.life" if self._pool == "class" else "class.life"
-        db.execute(
-            f"INSERT INTO open SELECT pool.k, pool.records, {life}, trust {judged} "
-            f"WHERE {early} IS NULL AND pool.records > 0"
-        )
+            withheld[FILTERED] += everything - (db.execute("SELECT sum(records) FROM temp.pool").fetchone()[0] or 0)
+        for k, v, s, life, records in pooled:
+            filtered, trust = voices[v]
+            reason = FILTERED if filtered else sites[s]
+            if reason is not None:
+                withheld[reason] += records
+            elif records:
+                self._open[k] = (records, life, trust)
 
     def _find_lacking(self) -> bool:
         """Records that cite something absent, in `lacking`; False when there are none."""
@@ -227,12 +221,17 @@ class Selection:
             "INSERT OR IGNORE INTO lacking SELECT cites.n FROM absent CROSS JOIN cites USING(e) "
             f"WHERE 1 {self._within('cites.n')}"
         )
-        counted = db.execute(
-            "SELECT class, count(*) FROM lacking CROSS JOIN memory USING(n) JOIN open ON open.k = class GROUP BY class"
-        ).fetchall()
-        for klass, records in counted:
-            self.withheld[EVIDENCE_MISSING] += records
-            db.execute("UPDATE open SET records = records - ? WHERE k = ?", (records, klass))
+        counted = [
+            (k, records)
+            for k, records in db.execute(
+                "SELECT class, count(*) FROM lacking CROSS JOIN memory USING(n) GROUP BY class"
+            ).fetchall()
+            if k in self._open
+        ]
+        for k, lacking in counted:
+            records, life, trust = self._open[k]
+            self._open[k] = (records - lacking, life, trust)
+            self.withheld[EVIDENCE_MISSING] += lacking
         return bool(counted)
 
     def _is_here(self, item: str) -> bool:
@@ -240,25 +239,24 @@ class Selection:
         return self._world.event_accepted(name) if kind == "event" else contains(self._db, name)
 
     def _count_late(self) -> int:
-        """Lifecycle and trust; classes that pass stand in `passing`, those called out in `spoken_for`."""
-        db, request = self._db, self._request
-        passing = 0
-        wanted: set[int] = set()
-        for life, trust, records in db.execute("SELECT life, trust, sum(records) FROM open GROUP BY life, trust"):
-            reason = lifecycle_gate(LIFECYCLES[life], request)
+        """Lifecycle and trust; classes that pass stand in `passing`, those that may be called out beside them."""
+        request = self._request
+        reasons = [lifecycle_gate(lifecycle, request) for lifecycle in LIFECYCLES]
+        passing: list[tuple[int]] = []
+        outlived: list[tuple[int]] = []
+        total = 0
+        for k, (records, life, trust) in self._open.items():
+            reason = reasons[life] or trust
+            if trust is None:
+                (passing if reason is None else outlived).append((k,))
             if reason is None:
-                wanted.add(life)
-                reason = trust
-            if reason is None:
-                passing += records
+                total += records
             elif records:
                 self.withheld[reason] += records
-        lives = ",".join(map(str, sorted(wanted))) or "-1"
-        self._table("passing", "k INTEGER PRIMARY KEY")
-        db.execute(f"INSERT INTO passing SELECT k FROM open WHERE trust IS NULL AND life IN ({lives})")
-        self._table("withheld_life", "k INTEGER PRIMARY KEY")
-        db.execute(f"INSERT INTO withheld_life SELECT k FROM open WHERE trust IS NULL AND life NOT IN ({lives})")
-        return passing
+        for name, classes in (("passing", passing), ("withheld_life", outlived)):
+            self._table(name, "k INTEGER PRIMARY KEY")
+            self._db.executemany(f"INSERT INTO {name} VALUES(?)", classes)
+        return total
 
     def _find_terms(self) -> None:
         db, wanted = self._db, self._request.terms
