@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from hn_memory.repository.ahead import Ahead
+    from hn_memory.service.ahead import Ahead
 
 _RARELY = 100_000
 _READS = frozenset({"recall", "grep", "show", "log", "streams"})
@@ -75,7 +75,7 @@ def _start_git(arguments: list[str]) -> Ahead | None:
         return None
     if len(arguments) < 2 or "--help" in arguments or "-h" in arguments:
         return None
-    from hn_memory.repository.ahead import Ahead
+    from hn_memory.service.ahead import Ahead
 
     # Who appends must see the refs as they are when he holds the lock.
     return Ahead(refs=arguments[1] in _READS)

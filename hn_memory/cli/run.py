@@ -15,7 +15,7 @@ from hn_memory.cli.session import Session
 from hn_memory.errors import HnError, UsageError
 
 if TYPE_CHECKING:
-    from hn_memory.repository.ahead import Ahead
+    from hn_memory.service.ahead import Ahead
 
 INTERRUPTED: Final = 130
 COMPLETE_VARIABLE: Final = "_HN_COMPLETE"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hn_memory.cli import output
 
 if TYPE_CHECKING:
-    from hn_memory.repository.ahead import Ahead
+    from hn_memory.service.ahead import Ahead
     from hn_memory.service.service import Service
 
 

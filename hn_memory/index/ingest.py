@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.canonical import encode
@@ -20,6 +20,7 @@ from hn_memory.protocol.memory import verify_memory
 from hn_memory.protocol.searchable import weigh
 from hn_memory.protocol.unicode import terms
 from hn_memory.repository.streams import Walked, read_walked
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

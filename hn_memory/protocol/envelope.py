@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import jsonbytes, limits
@@ -23,6 +23,7 @@ from hn_memory.protocol.record import Record, check_record, follows, read_record
 from hn_memory.protocol.signing import KEY_BYTES, decode_base64
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import find_control, is_blank
+from hn_memory.values import NamedTuple
 
 PROTOCOL: Final = "hn-memory/0"
 

@@ -7,18 +7,18 @@ missing, `hashlib` serves. All of them give the same digests, as the standards s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
+    class Hash(Protocol):
+        """A running digest."""
 
-class Hash(Protocol):
-    """A running digest."""
-
-    def update(self, data: bytes, /) -> None: ...
-    def digest(self) -> bytes: ...
-    def hexdigest(self) -> str: ...
+        def update(self, data: bytes, /) -> None: ...
+        def digest(self) -> bytes: ...
+        def hexdigest(self) -> str: ...
 
 
 sha1: Callable[[bytes], Hash]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from hn_memory.errors import HnError
 from hn_memory.protocol.envelope import Envelope, decode_envelope
 from hn_memory.protocol.identifiers import memory_id
 from hn_memory.protocol.signing import KEY_BYTES, RAW_SIGNATURE_BYTES, decode_base64, verify
+from hn_memory.values import NamedTuple
 
 
 class VerifiedMemory(NamedTuple):

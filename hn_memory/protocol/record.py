@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -15,6 +15,7 @@ from hn_memory.protocol.canonical import require_text
 from hn_memory.protocol.identifiers import ABSENT, KINDS, is_evidence, is_object_id, is_subject, is_token
 from hn_memory.protocol.strictjson import Reader
 from hn_memory.protocol.unicode import find_control, is_blank, lower, trim
+from hn_memory.values import NamedTuple
 
 MODES: Final = ("exact", "descendants", "subject")
 HANDOFF_LISTS: Final = (

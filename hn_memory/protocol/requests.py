@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from hn_memory.errors import UsageError
 from hn_memory.protocol import limits
@@ -17,6 +17,7 @@ from hn_memory.protocol.record import (
 )
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import lower, trim
+from hn_memory.values import NamedTuple
 
 
 class RecordRequest(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -11,6 +11,7 @@ from hn_memory.protocol.canonical import encode_indented
 from hn_memory.protocol.record import searched_fields
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import terms
+from hn_memory.values import NamedTuple
 
 SNAPSHOT_VERSION: Final = 0
 

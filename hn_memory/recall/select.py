@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.index.lookup import contains, valid_edges
 from hn_memory.index.schema import LIFE_CODES, PATHS_BROKEN, PATHS_UNKNOWN
@@ -27,6 +27,7 @@ from hn_memory.recall.gates import (
     voice_is_filtered,
 )
 from hn_memory.repository.world import RepositoryWorld
+from hn_memory.values import NamedTuple
 
 _SORT_AT_MOST = 4096
 """Up to this many candidates are sorted outright; beyond it the order index is walked until a page is full."""

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError, NotFoundError
 from hn_memory.protocol.gitobject import object_id
@@ -26,6 +26,7 @@ from hn_memory.repository.paths import display
 from hn_memory.repository.policyfile import policy_bytes
 from hn_memory.repository.scan import VerifiedSet, scan
 from hn_memory.repository.spawn import run
+from hn_memory.values import NamedTuple
 
 POLICY_REF: Final = "refs/hn/bundle/policy"
 _MAGIC: Final = (b"# v2 git bundle\n", b"# v3 git bundle\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.index.update import Progress
@@ -18,6 +18,7 @@ from hn_memory.replication.quarantine import Quarantine
 from hn_memory.replication.shallow import ANCHOR_KIND
 from hn_memory.replication.verify import Part, Verified, memory_id_at, verify_parts
 from hn_memory.repository.base import Repository
+from hn_memory.values import NamedTuple
 
 LOCAL: Final = ""
 """How a local stream is called among the histories that an offer is compared with."""

@@ -12,11 +12,12 @@ import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.repository.discover import git_environment
 from hn_memory.repository.paths import without_homes
+from hn_memory.values import NamedTuple
 
 DEFAULT_TIMEOUT: Final = 600.0
 

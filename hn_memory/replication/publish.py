@@ -7,12 +7,12 @@ and nothing else; accepted refs, evidence, the quarantine and branches never lea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from hn_memory.protocol.identifiers import local_ref
 from hn_memory.replication.advertise import Offer, said
 from hn_memory.replication.network import PercentProgress, redact, run_network
 from hn_memory.replication.quarantine import Quarantine
+from hn_memory.values import NamedTuple
 
 # Flags of `git push --porcelain`.
 _DONE = {" ", "*", "="}

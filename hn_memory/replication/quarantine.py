@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.selection import Budgets
@@ -21,6 +21,7 @@ from hn_memory.repository.discover import GIT, git_environment
 from hn_memory.repository.open import open_repository
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.spawn import Child, run, stream
+from hn_memory.values import NamedTuple
 
 QUARANTINE: Final = "replication/quarantine"
 PREFIX: Final = "refs/hn/quarantine/memory/"

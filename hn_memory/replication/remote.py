@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.protocol.selection import check_remote
@@ -16,6 +16,7 @@ from hn_memory.repository.base import Repository
 from hn_memory.repository.discover import GIT, git_environment
 from hn_memory.repository.paths import without_homes
 from hn_memory.repository.spawn import run
+from hn_memory.values import NamedTuple
 
 _SECTIONS: Final = ("credential.", "http.", "url.", "ssh.", "protocol.")
 _CORE: Final = frozenset({"core.sshcommand", "core.gitproxy", "core.askpass"})

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import ConflictError, HnError
 from hn_memory.index.update import Progress
@@ -31,6 +31,7 @@ from hn_memory.replication.verify import Part, verify_parts
 from hn_memory.repository.base import Repository
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.streams import walk_stream
+from hn_memory.values import NamedTuple
 
 LOCK: Final = "replication/sync.lock"
 _LOCK_SECONDS: Final = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead, StreamChain, StreamCommit, read_files
@@ -13,6 +13,7 @@ from hn_memory.protocol.identifiers import memory_id
 from hn_memory.protocol.memory import verify_memory
 from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.streams import Walked, read_walked
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

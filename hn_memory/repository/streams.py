@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -18,6 +18,7 @@ from hn_memory.protocol.identifiers import (
     parse_source_ref,
 )
 from hn_memory.repository.base import ObjectInfo, Repository, TreeEntry, parse_tree
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     from hn_memory.protocol.chain import StreamCommit, StreamEntry

@@ -7,11 +7,14 @@ come and go between two of them (section 5).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from hn_memory.errors import NotFoundError
 from hn_memory.protocol.identifiers import ABSENT
-from hn_memory.protocol.projection import AnchorLike
 from hn_memory.repository.base import ObjectInfo, Repository
+
+if TYPE_CHECKING:
+    from hn_memory.protocol.shapes import AnchorLike
 
 _FILE_MODES = frozenset({"100644", "100755", "120000"})
 

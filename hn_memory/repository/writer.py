@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import ConflictError, HnError
 from hn_memory.protocol.chain import ChainHead
@@ -24,6 +24,7 @@ from hn_memory.repository.base import ObjectType, RefUpdate, Repository
 from hn_memory.repository.clock import Clock, timestamp
 from hn_memory.repository.locks import WriterLock
 from hn_memory.repository.refwriter import BROKEN_OFF
+from hn_memory.values import NamedTuple
 
 ATTEMPTS: Final = 12
 _PAUSE: Final = 0.01
