@@ -6,6 +6,7 @@ from a text that a test holds equal to what click would print.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import gc
 import os
@@ -36,8 +37,7 @@ def leave(status: int) -> NoReturn:
     kernel does it at once. By now the answer is written and everything is closed. Where something wants to run
     at the end, or another thread still does, Python ends as usual.
     """
-    threading = sys.modules.get("threading")
-    if atexit._ncallbacks() or (threading is not None and threading.active_count() > 1):
+    if atexit._ncallbacks() or _thread._count() > 0:
         sys.exit(status)
     for stream in (sys.stdout, sys.stderr):
         try:

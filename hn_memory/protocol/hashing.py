@@ -28,9 +28,9 @@ try:
     from _sha1 import sha1  # type: ignore[import-not-found, no-redef]
 
     try:
-        from _sha2 import sha256  # type: ignore[import-not-found, no-redef]
-    except ImportError:
         from _sha256 import sha256  # type: ignore[import-not-found, no-redef]
+    except ImportError:
+        from _sha2 import sha256  # type: ignore[import-not-found, no-redef]
 except ImportError:
     from hashlib import sha1, sha256
 
