@@ -36,6 +36,12 @@ _SORT_AT_MOST = 4096
 _AT_ONCE: Final = 64
 """Terms of one search of the database."""
 
+_VALUES_AT_ONCE: Final = 4096
+"""Row numbers in one statement."""
+
+_IS_OBJECT: Final = "item >= 'git:' AND item < 'git;'"
+"""In SQL: evidence that names a Git object. A range, which the index of the items answers, sorted."""
+
 _CUT_AT: Final = 32_768
 """Bytes of a term that FTS5 stores."""
 
@@ -159,58 +165,65 @@ class Selection:
 
     def _judge_sites(self) -> dict[int, str | None]:
         """Of each site: `filtered`, or the applicability that withholds what is anchored there, or None."""
-        request, context = self._request, self._context
-        verdicts: dict[int, str | None] = {}
-        alike: dict[tuple[str, str, int, bool], list[int]] = {}
-        for s, anchor, mode, subject, paths in self._db.execute("SELECT s, anchor, mode, subject, paths FROM site"):
-            if site_is_filtered(subject or None, request):
-                verdicts[s] = FILTERED
-            else:
-                # Of a subject it matters only whether it is the one that was asked for.
-                alike.setdefault((anchor, mode, paths, (subject or None) == context.subject), []).append(s)
+        # Of a subject it matters only whether it is the one that was asked for.
+        asked = self._request.subject
+        alike = self._db.execute(
+            "SELECT anchor, mode, paths, subject = ?1 AS same, group_concat(s) FROM site "
+            "GROUP BY anchor, mode, paths, same",
+            (asked or "",),
+        ).fetchall()
+        open_groups = [group for group in alike if not self._is_filtered(group[3])]
         self._world.prepare_commits(
-            {anchor for anchor, _, _, _ in alike},
-            {anchor for anchor, mode, _, _ in alike if mode == "descendants"},
+            {anchor for anchor, *_ in open_groups},
+            {anchor for anchor, mode, *_ in open_groups if mode == "descendants"},
             (),
         )
-        for (anchor, mode, paths, same), sites in alike.items():
-            state = self._world.commit_state(anchor)
-            if state is None and paths == PATHS_BROKEN:
-                state = "anchor-invalid"
-            elif state is None and paths == PATHS_UNKNOWN:
-                state = "anchor-missing"
-            reason = applicability_gate(state, anchor, mode, context.subject if same else None, context)
-            verdicts.update(dict.fromkeys(sites, reason))
+        verdicts: dict[int, str | None] = {}
+        for group in alike:
+            verdicts.update(dict.fromkeys(map(int, group[4].split(",")), self._judge_group(*group[:4])))
         return verdicts
+
+    def _is_filtered(self, same: int) -> bool:
+        return site_is_filtered(self._request.subject if same else None, self._request)
+
+    def _judge_group(self, anchor: str, mode: str, paths: int, same: int) -> str | None:
+        if self._is_filtered(same):
+            return FILTERED
+        state = self._world.commit_state(anchor)
+        if state is None and paths == PATHS_BROKEN:
+            state = "anchor-invalid"
+        elif state is None and paths == PATHS_UNKNOWN:
+            state = "anchor-missing"
+        return applicability_gate(state, anchor, mode, self._request.subject if same else None, self._context)
 
     def _judge_classes(self) -> None:
         """Filters and applicability of each class; what they leave stands in `_open`: records, life and trust."""
         db, withheld = self._db, self.withheld
         voices, sites = self._judge_voices(), self._judge_sites()
         if self._pool == "class":
-            pooled = db.execute("SELECT k, v, s, life, records FROM class")
+            source, records = "class", "records"
         else:
-            pooled = db.execute("SELECT k, v, s, life, pool.records FROM temp.pool AS pool JOIN class USING(k)")
+            source, records = "temp.pool AS pool JOIN class USING(k)", "pool.records"
             everything = db.execute("SELECT sum(records) FROM class").fetchone()[0] or 0
             withheld[FILTERED] += everything - (db.execute("SELECT sum(records) FROM temp.pool").fetchone()[0] or 0)
-        for k, v, s, life, records in pooled:
+        for k, v, s, life, count in db.execute(f"SELECT k, v, s, life, {records} FROM {source}").fetchall():
             filtered, trust = voices[v]
             reason = FILTERED if filtered else sites[s]
             if reason is not None:
-                withheld[reason] += records
-            elif records:
-                self._open[k] = (records, life, trust)
+                withheld[reason] += count
+            elif count:
+                self._open[k] = (count, life, trust)
 
     def _find_lacking(self) -> bool:
         """Records that cite something absent, in `lacking`; False when there are none."""
         db = self._db
         # All evidence in one question, whatever the filters: telling which is cited by whom takes longer.
-        objects = db.execute("SELECT e, substr(item, 5) FROM evidence WHERE item LIKE 'git:%'").fetchall()
-        gone = self._world.absent([oid for _, oid in objects])
-        absent = [(e,) for e, oid in objects if oid in gone] if gone else []
+        (objects,) = db.execute(f"SELECT group_concat(substr(item, 5)) FROM evidence WHERE {_IS_OBJECT}").fetchone()
+        gone = self._world.absent(objects.split(",")) if objects else ()
+        absent = [db.execute("SELECT e FROM evidence WHERE item = ?", (f"git:{oid}",)).fetchone() for oid in gone]
         absent += [
             (e,)
-            for e, item in db.execute("SELECT e, item FROM evidence WHERE item NOT LIKE 'git:%'").fetchall()
+            for e, item in db.execute(f"SELECT e, item FROM evidence WHERE NOT ({_IS_OBJECT})").fetchall()
             if not self._is_here(item)
         ]
         self._table("lacking", "n INTEGER PRIMARY KEY")
@@ -243,20 +256,22 @@ class Selection:
         """Lifecycle and trust; classes that pass stand in `passing`, those that may be called out beside them."""
         request = self._request
         reasons = [lifecycle_gate(lifecycle, request) for lifecycle in LIFECYCLES]
-        passing: list[tuple[int]] = []
-        outlived: list[tuple[int]] = []
+        passing: list[int] = []
+        outlived: list[int] = []
         total = 0
         for k, (records, life, trust) in self._open.items():
             reason = reasons[life] or trust
             if trust is None:
-                (passing if reason is None else outlived).append((k,))
+                (passing if reason is None else outlived).append(k)
             if reason is None:
                 total += records
             elif records:
                 self.withheld[reason] += records
         for name, classes in (("passing", passing), ("withheld_life", outlived)):
             self._table(name, "k INTEGER PRIMARY KEY")
-            self._db.executemany(f"INSERT INTO {name} VALUES(?)", classes)
+            for at in range(0, len(classes), _VALUES_AT_ONCE):
+                values = ",".join(f"({k})" for k in classes[at : at + _VALUES_AT_ONCE])
+                self._db.execute(f"INSERT INTO {name} VALUES {values}")
         return total
 
     def _find_terms(self) -> None:
@@ -349,13 +364,14 @@ class Selection:
 
     def callouts(self, limit: int) -> tuple[list[Callout], Counter[str]]:
         """Withheld records whose silence would mislead, sorted by ID, and how many there are of each code."""
-        both = self._called_out()
-        counts = Counter(dict(self._db.execute(f"SELECT code, count(*) FROM ({both}) GROUP BY code").fetchall()))
+        self._table("called", "n INTEGER PRIMARY KEY, id BLOB, code TEXT")
+        self._db.execute(f"INSERT INTO called {self._called_out()}")
+        counts = Counter(dict(self._db.execute("SELECT code, count(*) FROM called GROUP BY code").fetchall()))
         if not counts:
             return [], counts
         shown = [
             Callout("sha256:" + raw.hex(), code, tuple(valid_edges(self._db, n).successors))
-            for n, raw, code in self._db.execute(f"SELECT n, id, code FROM ({both}) ORDER BY id LIMIT ?", (limit,))
+            for n, raw, code in self._db.execute("SELECT n, id, code FROM called ORDER BY id LIMIT ?", (limit,))
         ]
         return shown, counts
 
