@@ -6,7 +6,6 @@ writer reads again and signs again, a bounded number of times. Success is report
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -82,6 +81,8 @@ def append(
         conflict: ConflictError | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
+                import random  # it brings in hashlib, which the first attempt has no need of
+
                 time.sleep(_PAUSE * attempt * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
             current = repository.ref(ref)
             if current is not None and current.target is None:
