@@ -75,9 +75,8 @@ def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: 
     )  # fmt: skip
     if record is None:
         return Entry(*common)
-    found = dict.fromkeys(terms(record.content))
-    for topic in record.topics:
-        found.update(dict.fromkeys(terms(topic)))
+    # A blank parts terms, so one text of all of them has the terms that each of them has.
+    found = dict.fromkeys(terms(" ".join((record.content, *record.topics))))
     return Entry(
         *common,
         kind=record.kind,
