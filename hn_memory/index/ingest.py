@@ -6,6 +6,7 @@ workers read, verify and take apart; the caller links the results into chains, w
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -116,6 +117,7 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
+    _load_libraries()
     with ProcessPoolExecutor(
         workers, mp_context=get_context("fork"), initializer=_start_worker, initargs=(repository.layout,)
     ) as pool:
@@ -125,6 +127,17 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
             entries = pending.popleft().result()
             pending.extend(pool.submit(_verify_by_worker, chunk) for chunk in islice(chunks, 1))
             yield from entries
+
+
+def _load_libraries() -> None:
+    """Load once, before forking, what every worker would load by itself."""
+    from contextlib import suppress
+    from importlib import import_module
+
+    for name in ("hashlib", "orjson", "cryptography.hazmat.primitives.asymmetric.ed25519"):
+        import_module(name)
+    with suppress(ImportError, OSError):
+        import_module("hn_memory.repository.libgit")
 
 
 def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
@@ -147,6 +160,8 @@ def _start_worker(layout: Layout) -> None:
 
     from hn_memory.repository.open import open_repository
 
+    # Nothing a worker makes refers to itself, so looking for such things would only take time.
+    gc.disable()
     # Without its parent a worker would wait for work for ever, and keep the parent's lock with it.
     Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
     _worker = open_repository(layout, prefer="libgit2")
