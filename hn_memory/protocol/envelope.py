@@ -174,8 +174,14 @@ def _refuse(message: str, field: str | None) -> NoReturn:
 
 
 @lru_cache(maxsize=1024)
+def key_bytes(public_key: str) -> bytes | None:
+    """The raw key in the text of the format; None where it is no key's."""
+    return decode_base64(public_key, KEY_BYTES)
+
+
+@lru_cache(maxsize=1024)
 def _key_fingerprint(public_key: str) -> str | None:
-    raw = decode_base64(public_key, KEY_BYTES)
+    raw = key_bytes(public_key)
     return None if raw is None else fingerprint(raw)
 
 
