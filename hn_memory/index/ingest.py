@@ -103,6 +103,19 @@ def verify_commit(commit: StreamCommit) -> Entry | Refused:
     return take_apart(commit.commit, commit.parents, memory.id, memory.envelope, payload)
 
 
+def is_readable(repository: Repository, head: str, broken: str | None) -> bool:
+    """Can a stream be walked, or, where a commit broke it, that commit be read with all that it holds?"""
+    try:
+        if broken is None:
+            deque(repository.parents(head), maxlen=0)
+            return True
+        (step,) = islice(repository.parents(broken), 1)
+        (entry,) = _verify_chunk(repository, [Walked(*step)])
+    except HnError:
+        return False
+    return not isinstance(entry, Refused) or entry.code not in ("object-missing", "object-corrupt")
+
+
 def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[Entry | Refused]:
     """One answer for each walked commit, in their order; spread over all cores when there are many.
 
