@@ -53,7 +53,7 @@ def read_record_request(data: bytes, *, context_optional: bool = False, kind: st
     optional = ["attemptOutcome", "handoff", "actor", "stream"]
     (optional if context_optional else required).extend(("anchor", "applicability"))
     (required if kind is None else optional).append("kind")
-    fields = reader.object(loads(data, "request-invalid", "record request"), "", required, optional)
+    fields = reader.object(loads(data, "request-invalid", "record request"), "", tuple(required), tuple(optional))
     if reader.integer(fields["version"], "version") != 0:
         reader.fail("version must be 0", "version")
 

@@ -173,7 +173,7 @@ def decode_selection(data: bytes, remote: str) -> Selection:
 
 
 def _decode_budgets(reader: Reader, value: Any) -> Budgets:
-    fields = reader.object(value, "budgets", (), BUDGET_FIELDS)
+    fields = reader.object(value, "budgets", (), tuple(BUDGET_FIELDS))
     found: dict[str, int] = {}
     for name, number in fields.items():
         found[BUDGET_FIELDS[name]] = reader.integer(number, f"budgets.{name}")

@@ -195,6 +195,10 @@ class PrivateFiles:
     @staticmethod
     def _open_or_create(directory: int, base: str) -> int:
         try:
+            return os.open(base, os.O_RDWR | _FILE, dir_fd=directory)
+        except FileNotFoundError:
+            pass
+        try:
             handle = os.open(base, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=directory)
         except FileExistsError:
             return os.open(base, os.O_RDWR | _FILE, dir_fd=directory)

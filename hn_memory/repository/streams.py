@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _BATCH = 512
 
 _MEMORY_NAME, _SIGNATURE_NAME = MEMORY_FILE.encode(), SIGNATURE_FILE.encode()
+_LIMITS = {name.encode(): limit for name, limit in limits.FILE_BYTES.items()}
 _FIRST = f"{FILE_MODE} {MEMORY_FILE}\0".encode()
 _SECOND = f"{FILE_MODE} {SIGNATURE_FILE}\0".encode()
 
@@ -120,10 +121,10 @@ def _read_batch(repository: Repository, batch: list[Walked]) -> Iterator[StreamC
         if kind == "tree":
             trees[oid] = _parse_tree(data, repository.oid_length)
     sizes = {
-        entry.oid: limits.FILE_BYTES[entry.name.decode()]
+        entry.oid: _LIMITS[entry.name]
         for entries in trees.values()
         for entry in entries
-        if entry.mode == FILE_MODE and entry.name.decode(errors="replace") in limits.FILE_BYTES
+        if entry.mode == FILE_MODE and entry.name in _LIMITS
     }
     infos = repository.info(sizes)
     wanted = [oid for oid in sizes if oid not in infos or (infos[oid].type == "blob" and infos[oid].size <= sizes[oid])]
