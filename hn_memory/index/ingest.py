@@ -131,7 +131,7 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    _load_libraries()
+    load_libraries(libgit2=True)
     with ProcessPoolExecutor(
         workers, mp_context=get_context("fork"), initializer=_start_worker, initargs=(repository.layout,)
     ) as pool:
@@ -143,15 +143,16 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
             yield from entries
 
 
-def _load_libraries() -> None:
+def load_libraries(*, libgit2: bool) -> None:
     """Load once, before forking, what every worker would load by itself."""
     from contextlib import suppress
     from importlib import import_module
 
     for name in ("hashlib", "orjson", "cryptography.hazmat.primitives.asymmetric.ed25519"):
         import_module(name)
-    with suppress(ImportError, OSError):
-        import_module("hn_memory.repository.libgit")
+    if libgit2:
+        with suppress(ImportError, OSError):
+            import_module("hn_memory.repository.libgit")
 
 
 def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
