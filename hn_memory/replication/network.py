@@ -26,6 +26,7 @@ _KEPT: Final = 1 << 16
 _SIGINT, _SIGKILL, _SIGPIPE, _SIGTERM = 2, 9, 13, 15
 _TICK: Final = 0.1
 _GRACE: Final = 1.0
+_UNREACHED: Final = "fatal: Could not read from remote repository."
 _BLOCK: Final = 512  # what `ulimit -f` counts in, by POSIX
 
 PercentProgress = Callable[[str, int], None]
@@ -47,6 +48,9 @@ class Ended(NamedTuple):
             return "the time limit was reached"
         lines = [line for line in clean_lines(self.stderr) if line and not line.startswith(("hint:", "warning:"))]
         told = [line for line in lines if line.startswith(("fatal: ", "error: ", "remote: "))] or lines
+        if told[:1] == [_UNREACHED]:
+            # What ssh said before that is the reason, and what Git says after it is advice.
+            told = lines[: lines.index(_UNREACHED) + 1]
         # Of many, the first says what happened and the last what came of it.
         chosen = told if len(told) <= 4 else [*told[:3], told[-1]]
         words = "; ".join(line.removeprefix("fatal: ").removeprefix("error: ") for line in chosen)

@@ -225,6 +225,7 @@ def quarantine_ref(offer: Offer) -> str:
 def sweep(main: Repository) -> None:
     """Remove what killed syncs left. Only for who holds the lock of syncs."""
     top = PrivateFiles(main.layout.common_dir)
+    top.sweep("replication")
     for name in top.names(QUARANTINE):
         if name.startswith(_TRANSACTION):
             _remove(top.path(f"{QUARANTINE}/{name}"))

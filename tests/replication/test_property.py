@@ -11,8 +11,6 @@ import json
 import os
 import random
 import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,17 +23,8 @@ RUNS = int(os.environ.get("HN_SYNC_RUNS", "200"))
 STEPS = int(os.environ.get("HN_SYNC_STEPS", "30"))
 GROUPS = 20
 NAMES = ("ada", "bea", "cyd")
-MEMORY = Path("/dev/shm")
 # Everything that costs more than it finds is looked at in one run of so many.
 THOROUGH = 10
-
-
-@pytest.fixture(scope="module")
-def fast() -> Iterator[Path]:
-    """A directory in memory, where there is such a thing."""
-    where = MEMORY if os.access(MEMORY, os.W_OK | os.X_OK) else None
-    with tempfile.TemporaryDirectory(prefix="hn-sync-", dir=where) as path:
-        yield Path(path)
 
 
 @pytest.fixture(scope="module")
