@@ -226,6 +226,16 @@ def test_a_remote_whose_ref_is_locked(tmp_path: Path) -> None:
     assert words(sync(path)) == ["published", "unchanged"]
 
 
+def test_an_empty_remote_of_the_other_object_format_says_so_when_something_is_pushed(tmp_path: Path) -> None:
+    path = clone(f"file://{bare(tmp_path / 'remote.git')}", tmp_path / "one")
+    git(path, "remote", "set-url", "origin", f"file://{bare(tmp_path / 'long.git', '--object-format=sha256')}")
+    person(path, "Ada")
+    say(path, "one")
+    document = sync(path)
+    assert words(document) == ["refused"]
+    assert "hash algorithm" in document["outcomes"][0]["reason"], document
+
+
 # -- the store --------------------------------------------------------------------------------------------
 
 
