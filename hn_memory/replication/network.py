@@ -23,6 +23,7 @@ DEFAULT_TIMEOUT: Final = 600.0
 
 _CHUNK: Final = 1 << 16
 _KEPT: Final = 1 << 16
+_LINE: Final = 1000
 _SIGINT, _SIGKILL, _SIGPIPE, _SIGTERM = 2, 9, 13, 15
 _TICK: Final = 0.1
 _GRACE: Final = 1.0
@@ -84,6 +85,7 @@ def run_network(
     deadline: float,
     stdin: bytes = b"",
     file_limit: int | None = None,
+    memory_limit: int | None = None,
     output_limit: int = 1 << 28,
     interactive: bool = False,
     progress: PercentProgress | None = None,
@@ -92,13 +94,17 @@ def run_network(
 
     Args:
         file_limit: most bytes of any file that the child or its children write.
+        memory_limit: most bytes of data that each of them may hold in memory, where the system can say so.
 
     Raises:
         HnError `git-missing`, `git-output-too-large`.
     """
     command = list(argv)
     if file_limit is not None:
-        command = ["sh", "-c", 'ulimit -f "$0" && exec "$@"', str(-(-file_limit // _BLOCK)), *command]
+        limits = f"ulimit -f {-(-file_limit // _BLOCK)} && "
+        if memory_limit is not None:
+            limits += f"{{ ulimit -d {-(-memory_limit // 1024)} 2>/dev/null || :; }} && "
+        command = ["sh", "-c", f'{limits}exec "$@"', "sh", *command]
     child = _GroupChild(command, env)
     with _foreground(child.pid) if interactive else contextlib.nullcontext():
         try:
@@ -112,7 +118,8 @@ def clean_lines(stderr: bytes) -> list[str]:
     text = stderr.decode("utf-8", "replace")
     # Of a line that was overwritten on a terminal only the last state counts.
     lines = [line.rstrip("\r").rpartition("\r")[2].strip() for line in text.split("\n")]
-    return [redact(without_homes(line)) for line in lines if line]
+    shown = (redact(without_homes(line)) for line in lines if line)
+    return [line if len(line) <= _LINE else f"{line[:_LINE]}..." for line in shown]
 
 
 def redact(text: str) -> str:
@@ -187,7 +194,8 @@ class _GroupChild:
                     err += data
                     if progress is not None:
                         _report(data, progress)
-                    del err[:-_KEPT]
+                    # The first words are the reason as often as the last ones; a flood in between is nobody's.
+                    del err[_KEPT // 2 : -_KEPT // 2]
             # A helper that goes on in the background may hold our pipes open; what counts is Git's own end.
             if not ready and self._ended():
                 if last_words is not None:

@@ -314,7 +314,7 @@ def test_no_question_without_a_terminal_and_none_with_json(tmp_path: Path, scene
             assert answer.status == 1, answer
             told = answer.out + answer.err
             assert "could not read Username" in told and told.count("Username for") == 1, answer
-        script = tmp_path / "types.py"
+        script = tmp_path / "typist.py"
         script.write_text(TYPES)
         done = subprocess.run(
             [sys.executable, str(script), USER, PASSWORD, *HN, "sync"],
