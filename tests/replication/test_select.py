@@ -37,6 +37,8 @@ from hn_memory.protocol.tips import (
     encode_journal,
     encode_ledger,
 )
+from hn_memory.replication.offers import known_offers, remember_offers
+from hn_memory.repository.private import PrivateFiles
 
 hexes = st.text("0123456789abcdef", min_size=64, max_size=64)
 digests = hexes.map("sha256:{}".format)
@@ -227,6 +229,14 @@ def test_what_a_fresh_clone_is_told(alice: Path, remote: Path, tmp_path: Path, s
         assert any("nobody selected" in hint for hint in opened.init("Ada")["hints"])
     sync(path)
     assert not any("origin" in hint for hint in hints(path))
+
+
+def test_a_remote_cannot_make_what_recall_reads_long(tmp_path: Path) -> None:
+    files = PrivateFiles(tmp_path)
+    offers = [(f"{number:064x}", f"sha256:{number:064x}") for number in range(50_000)]
+    remember_offers(files, "origin", offers)
+    assert known_offers(files, "origin") == offers[:10_000]
+    assert files.path("replication/offers/b3JpZ2lu.json").stat().st_size < 2_000_000
 
 
 def test_recall_says_nothing_of_remotes_where_there_is_none(tmp_path: Path) -> None:
