@@ -69,6 +69,7 @@ def advertise(
         [*command, "ls-remote", "--refs", "--", remote.name, f"{LOCAL_PREFIX}*"],
         env,
         deadline=deadline,
+        secrets=remote.secrets,
         output_limit=_OUTPUT_BYTES,
         interactive=interactive,
     )

@@ -89,11 +89,13 @@ def run_network(
     output_limit: int = 1 << 28,
     interactive: bool = False,
     progress: PercentProgress | None = None,
+    secrets: Sequence[str] = (),
 ) -> Ended:
     """Run a child to its end, or to the deadline (of the monotonic clock).
 
     Args:
         file_limit: most bytes of any file that the child or its children write.
+        secrets: blotted out of whatever is said: a server may repeat what it was sent.
         memory_limit: most bytes of data that each of them may hold in memory, where the system can say so.
 
     Raises:
@@ -108,9 +110,13 @@ def run_network(
     child = _GroupChild(command, env)
     with _foreground(child.pid) if interactive else contextlib.nullcontext():
         try:
-            return child.collect(stdin, deadline, output_limit, progress)
+            done = child.collect(stdin, deadline, output_limit, progress)
         finally:
             child.end()
+    for secret in secrets:
+        data = os.fsencode(secret)
+        done = done._replace(stdout=done.stdout.replace(data, b"***"), stderr=done.stderr.replace(data, b"***"))
+    return done
 
 
 def clean_lines(stderr: bytes) -> list[str]:

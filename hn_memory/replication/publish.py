@@ -50,6 +50,7 @@ def push(
         deadline=deadline,
         interactive=interactive,
         progress=progress,
+        secrets=quarantine.secrets,
     )  # fmt: skip
     told: dict[str, str | None] = {}
     for line in done.stdout.decode("utf-8", "replace").splitlines():

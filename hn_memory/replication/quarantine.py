@@ -84,6 +84,7 @@ class Quarantine:
         files = PrivateFiles(main.layout.common_dir)
         self._main = main
         self._remote = remote
+        self.secrets = remote.secrets
         self.path = files.directory(f"{QUARANTINE}/{_TRANSACTION}{os.urandom(8).hex()}")
         self._repository: Repository | None = None
         self.fetches = 0
@@ -237,6 +238,7 @@ class Quarantine:
             stdin=lines.encode(),
             file_limit=budgets.max_total_bytes + budgets.max_total_bytes // 64 + _SLACK,
             memory_limit=memory_limit(budgets),
+            secrets=self.secrets,
             interactive=interactive,
             progress=progress,
         )

@@ -95,11 +95,16 @@ def test_a_server_that_repeats_credentials_is_not_quoted_with_them(tmp_path: Pat
     person(path, "Ada")
     say(path, "one")
     hook = remote / "hooks/pre-receive"
-    hook.write_text(f"#!/bin/sh\necho 'go to https://{USER}:{PASSWORD}@example.org/x' >&2\nexit 1\n")
+    hook.write_text(
+        f"#!/bin/sh\necho 'go to https://{USER}:{PASSWORD}@example.org/x' >&2\n"
+        f"echo 'you sent Authorization: Basic {TOKEN}, or {TOKEN}' >&2\nexit 1\n"
+    )
+    git(path, "config", "http.extraHeader", f"Authorization: Basic {TOKEN}")
     hook.chmod(0o755)
     document = sync(path)
     assert words(document) == ["refused"]
     assert "https://***@example.org/x" in str(document)
+    assert "you sent Authorization: ***, or ***" in str(document)
     assert_no_secret(str(document))
 
 
