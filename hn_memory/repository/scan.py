@@ -98,7 +98,6 @@ def scan(repository: Repository, progress: Callable[[str], None] | None = None) 
             known = result.memories.get(memory.id)
             if known is None or memory.commit < known.commit:
                 result.memories[memory.id] = memory
-    result.invalid += unlisted(repository)
     result.invalid.sort(key=lambda item: item.ref)
     return result
 
