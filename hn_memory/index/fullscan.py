@@ -1,6 +1,6 @@
 """Verifying every source from its first commit with no cache at all, on all cores where there is much.
 
-The answer is that of `repository.scan.scan`, without the memories themselves.
+The answer is that of `repository.scan.scan`, without the memories themselves and with the refs that Git lists nowhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hn_memory.errors import HnError
 from hn_memory.index.ingest import Entry, Refused, verify_walked
 from hn_memory.protocol.chain import ChainHead, StreamChain
 from hn_memory.repository.base import Repository
-from hn_memory.repository.scan import BrokenStreamError
+from hn_memory.repository.scan import BrokenStreamError, unlisted
 from hn_memory.repository.streams import InvalidSource, Source, Walked, list_sources, walk_stream
 from hn_memory.values import NamedTuple
 
@@ -54,6 +54,7 @@ def verify_sources(repository: Repository) -> VerifiedSources:
         result.valid.append(source)
         result.tips[source.name.ref] = tip
         result.memory_ids.update(ids)
+    invalid += unlisted(repository)
     invalid.sort(key=lambda item: item.ref)
     return result
 

@@ -11,7 +11,8 @@ from hn_memory.replication.remote import Remote, command_place
 from hn_memory.repository.base import Repository
 from hn_memory.values import NamedTuple
 
-_OUTPUT_BYTES: Final = 256 * 1024 * 1024
+# Some 350,000 streams.
+_OUTPUT_BYTES: Final = 64 * 1024 * 1024
 _FORMATS: Final = {40: "SHA-1", 64: "SHA-256"}
 
 
@@ -68,6 +69,7 @@ def advertise(
         [*command, "ls-remote", "--refs", "--", remote.name, f"{LOCAL_PREFIX}*"],
         env,
         deadline=deadline,
+        secrets=remote.secrets,
         output_limit=_OUTPUT_BYTES,
         interactive=interactive,
     )

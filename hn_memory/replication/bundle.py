@@ -17,7 +17,7 @@ from hn_memory.protocol.policy import POLICY_PATH, Policy, parse_policy
 from hn_memory.protocol.selection import Budgets
 from hn_memory.replication.advertise import Offer
 from hn_memory.replication.network import DEFAULT_TIMEOUT, clean_lines, run_network
-from hn_memory.replication.quarantine import Quarantine
+from hn_memory.replication.quarantine import Quarantine, memory_limit
 from hn_memory.replication.remote import Remote
 from hn_memory.repository.base import Layout, ObjectFormat, ObjectType, Repository
 from hn_memory.repository.discover import GIT, git_environment
@@ -174,6 +174,7 @@ def _unbundle(command: list[str], path: Path, refs: Sequence[str]) -> None:
         deadline=time.monotonic() + DEFAULT_TIMEOUT,
         stdin="".join(f"{ref}:{ref}\n" for ref in refs).encode("utf-8", "surrogateescape"),
         file_limit=limit,
+        memory_limit=memory_limit(Budgets()),
     )  # fmt: skip
     if done.status:
         lines = [line for line in clean_lines(done.stderr) if line.startswith(("error: ", "fatal: "))]

@@ -23,6 +23,8 @@ _CORE: Final = frozenset({"core.sshcommand", "core.gitproxy", "core.askpass"})
 _REMOTE: Final = frozenset({"url", "pushurl", "proxy", "proxyauthmethod", "uploadpack", "receivepack", "vcs"})
 # Values of these add up, and an empty one starts anew.
 _LISTS: Final = ("helper", "extraheader")
+# A shorter word is no credential, and blotting it out would make a text unreadable.
+_SECRET: Final = 6
 
 
 class Remote(NamedTuple):
@@ -32,6 +34,13 @@ class Remote(NamedTuple):
     settings: tuple[tuple[str, str], ...]
     ssh_command: str | None
     bundle: bool = False
+
+    @property
+    def secrets(self) -> list[str]:
+        """What goes to the server in headers of the user's; the credential without its scheme, too."""
+        headers = [value.partition(":")[2].strip() for key, value in self.settings if key.endswith(".extraheader")]
+        words = [word for header in headers for word in (header, header.rpartition(" ")[2])]
+        return sorted({word for word in words if len(word) >= _SECRET}, key=len, reverse=True)
 
     def environment(self) -> dict[str, str]:
         """The settings, as Git takes them from its environment."""

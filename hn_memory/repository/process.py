@@ -90,15 +90,6 @@ class ProcessRepository(Repository):
         inside = [ref for ref in found.values() if reading.is_below(ref.name, prefixes)]
         return sorted(inside, key=lambda ref: ref.name.encode("utf-8", "surrogateescape"))
 
-    def broken_refs(self, *prefixes: str) -> list[str]:
-        """Names of refs that hold no object ID, as a crash of the machine leaves them.
-
-        Git passes them over wherever it lists refs, and so do both backends; a diagnosis may want them.
-        """
-        mark = "warning: ignoring broken ref "
-        lines = self._listing(prefixes).stderr.decode("utf-8", "surrogateescape").split("\n")
-        return sorted(line.removeprefix(mark) for line in lines if line.startswith(mark))
-
     def ref(self, name: str) -> Ref | None:
         if name.startswith("refs/"):
             found = next((ref for ref in self.refs(name) if ref.name == name), None)

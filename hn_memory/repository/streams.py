@@ -57,19 +57,19 @@ def list_sources(repository: Repository) -> tuple[list[Source], list[InvalidSour
         try:
             name = parse_source_ref(ref.name)
         except HnError as error:
-            invalid.append(InvalidSource(_shown(ref.name), error.message, error.code))
+            invalid.append(InvalidSource(shown_name(ref.name), error.message, error.code))
             continue
         if name is None:
             continue
         if ref.target is None:
             # The fingerprint covers every well-named source; a symbolic one has no head of its own.
-            sources.append(Source(name, _shown(ref.symbolic or ""), "a memory ref must not be symbolic"))
+            sources.append(Source(name, shown_name(ref.symbolic or ""), "a memory ref must not be symbolic"))
         else:
             sources.append(Source(name, ref.target))
     return sources, invalid
 
 
-def _shown(name: str) -> str:
+def shown_name(name: str) -> str:
     """A ref name as text: Git allows any bytes in one, and a report or a fingerprint cannot hold them."""
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 

@@ -44,6 +44,8 @@ from hn_memory.repository.streams import InvalidSource
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.service.environment import Environment
 
+_STRAY = "It is no stream. If it got there by mistake (a shell variable inside quotes), `git update-ref -d` removes it."
+
 
 def recall(environment: Environment, request: Request) -> dict[str, Any]:
     """One page of matches and the receipt (section 7).
@@ -357,6 +359,8 @@ def _invalid_document(source: InvalidSource) -> dict[str, Any]:
     if source.commit is not None:
         document["commit"] = source.commit
         document["position"] = source.sequence
+    if source.code == "source-malformed":
+        document["hint"] = _STRAY
     return document
 
 
