@@ -36,7 +36,24 @@ class StandardPoint(Standard):
         return self.x + self.y
 
 
-BOTH = pytest.mark.parametrize("make", [OurPoint, StandardPoint])
+class OftenMade(Ours):
+    """A point."""
+
+    x: int
+    y: int = 2
+    name: str = "p"
+
+    @property
+    def total(self) -> int:
+        return self.x + self.y
+
+
+for _number in range(100):
+    # From some number on the class has a constructor of its own; it must be as good.
+    assert OftenMade(_number, name="q") == (_number, 2, "q")
+
+
+BOTH = pytest.mark.parametrize("make", [OurPoint, OftenMade, StandardPoint])
 
 
 @BOTH
@@ -91,7 +108,7 @@ def test_values_are_copied_changed_and_pickled(make: Any) -> None:
 @BOTH
 def test_values_match_by_position_and_unpack(make: Any) -> None:
     match make(1, 2, "z"):
-        case OurPoint(x, y, name) | StandardPoint(x, y, name):
+        case OurPoint(x, y, name) | OftenMade(x, y, name) | StandardPoint(x, y, name):
             assert (x, y, name) == (1, 2, "z")
         case _:
             pytest.fail("did not match")
