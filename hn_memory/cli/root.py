@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "sync": "Exchange memories with a remote.",
     "replication": "Say what remotes may bring, and look into it.",
     "policy": "Say whose memories this repository trusts.",
+    "uhp": "Serve memories to harnesses over HTTP.",
     "help": "Explain a topic or a command.",
     "version": "Print the version.",
 }

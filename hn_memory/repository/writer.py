@@ -54,18 +54,26 @@ class Appended(NamedTuple):
 HeadReader = Callable[[str, str], ChainHead]
 """Given a local ref and the commit it holds: the verified head of the stream, or an `HnError`."""
 
+Decision = Callable[[ChainHead | None], Sequence[Statement]]
+"""Given the head that is to be followed, under the writers' lock: what to say. It may refuse by raising."""
+
 
 def append(
     repository: Repository,
     identity: Identity,
     stream: str,
-    statements: Sequence[Statement],
+    statements: Sequence[Statement] | Decision,
     *,
     clock: Clock,
     verified_head: HeadReader,
     timeout: float = 10.0,
+    announce: Callable[[Sequence[Appended]], None] | None = None,
 ) -> list[Appended]:
     """Append statements to a stream of the identity, all of them or none: one write, one move of the ref.
+
+    Args:
+        statements: what to say, or a decision to be made anew for each head that is met.
+        announce: told what is signed and stored, before the ref moves; with each new attempt again.
 
     Raises:
         ConflictError `append-conflict`: other writers moved the ref every time.
@@ -89,8 +97,13 @@ def append(
                 raise HnError("stream-invalid", f"{ref} is a symbolic ref; a memory ref must not be")
             head = None if current is None or current.target is None else verified_head(ref, current.target)
             appended: list[Appended] = []
-            objects = _prepare_all(repository, identity, stream, statements, head, clock, appended)
-            repository.write_pack(_OBJECTS_EACH * len(statements), objects)
+            said = statements(head) if callable(statements) else statements
+            if not said:
+                return []
+            objects = _prepare_all(repository, identity, stream, said, head, clock, appended)
+            repository.write_pack(_OBJECTS_EACH * len(said), objects)
+            if announce is not None:
+                announce(appended)
             update = RefUpdate(ref, appended[-1].commit, None if head is None else head.commit)
             lock.journal([ref])
             try:

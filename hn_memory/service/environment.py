@@ -107,6 +107,11 @@ class Environment:
         self.known_tips[last.ref] = ChainHead(last.envelope.sequence, last.memory_id, last.commit)
         self._pending += appended
 
+    def settle(self, limit: int) -> None:
+        """Tell the index now if more than `limit` memories wait for it: a process that stays must not pile them up."""
+        if len(self._pending) > limit:
+            self._flush()
+
     def _flush(self) -> None:
         """Tell the index what this process appended, so that nobody verifies it again."""
         from hn_memory.index.ingest import take_apart

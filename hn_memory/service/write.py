@@ -52,7 +52,7 @@ def record(
         NotFoundError `revision-unknown`, `path-unknown`, `memory-unknown`.
     """
     request = arguments.request
-    identity = _identity(environment, request.actor if request else None)
+    identity = identity_in_use(environment, request.actor if request else None)
     built = build(environment.repository, arguments)
     check_record(built)
     refuse_secrets(built, allow_secrets)
@@ -78,7 +78,7 @@ def record_all(
     """
     if not arguments:
         return []
-    identity = _identity(environment)
+    identity = identity_in_use(environment)
     statements: list[Statement] = []
     resolve = cache(environment.repository.resolve_commit)
     for at, one in enumerate(arguments):
@@ -96,7 +96,7 @@ def record_all(
 
 def retract(environment: Environment, target: str, reason: str, *, stream: str | None = None) -> dict[str, Any]:
     """Append a retraction of a record of the same actor."""
-    identity = _identity(environment)
+    identity = identity_in_use(environment)
     _check_reason(reason)
     _check_target(environment, target, "retract", identity)
     statement = Statement("retract", target=target, reason=reason)
@@ -113,7 +113,7 @@ def challenge(
     stream: str | None = None,
 ) -> dict[str, Any]:
     """Append a dispute of a record, by any actor."""
-    identity = _identity(environment)
+    identity = identity_in_use(environment)
     _check_reason(reason)
     _check_target(environment, target, "challenge", identity)
     statement = Statement("challenge", target=target, reason=reason, evidence=tuple(evidence))
@@ -123,7 +123,7 @@ def challenge(
 
 def use_stream(environment: Environment, stream: str) -> dict[str, Any]:
     """Make a stream the default of this clone for the identity in use."""
-    identity = _identity(environment)
+    identity = identity_in_use(environment)
     require_digest(stream, "a stream", "stream")
     files = PrivateFiles(environment.repository.layout.common_dir)
     files.write(f"{_STREAM_FILES}/{identity.actor}", f"{stream}\n".encode())
@@ -151,7 +151,8 @@ def _read_default_stream(environment: Environment, actor: str) -> str:
     return stream
 
 
-def _identity(environment: Environment, actor: str | None = None) -> Identity:
+def identity_in_use(environment: Environment, actor: str | None = None) -> Identity:
+    """Who signs: the actor named, the environment's, or the active one; read again only when its file changed."""
     keyring = environment.keyring
     if actor is None:
         actor = keyring.override or environment.unchanged(ACTIVE, keyring.active_actor)

@@ -1,0 +1,236 @@
+"""Opening the state, reading it at the present epoch, and changing it.
+
+SQLite (the default): one file of this user alone below the repository's private directory, with a write-ahead log,
+so that readers and the one writer do not wait for each other. PostgreSQL: any URL that psycopg takes. Either way
+every change of the tree is one transaction that holds the epoch's row, so all of them happen one after the other,
+in all processes, and each decides on what it sees.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, create_engine, event, insert, select, update
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+
+from hn_memory.errors import HnError, UsageError
+from hn_memory.repository.private import PrivateFiles
+from hn_memory.uhp.faults import UhpError
+from hn_memory.uhp.state import schema
+from hn_memory.uhp.state.snapshot import Snapshot, load
+
+FILE: Final = "uhp/state.sqlite"
+_BUSY_MS: Final = 10_000
+_ACTOR: Final = "actor"
+_VERSION: Final = "version"
+
+
+class Store:
+    """The state of one server, shared by all its processes.
+
+    Methods raise `UhpError` `memory_unavailable` when the database does not answer.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._writes = engine.execution_options(hn_writes=True)
+        self._is_sqlite = engine.dialect.name == "sqlite"
+        self._watch: Any = None
+        self._watched: Any = None
+        self._lock = Lock()
+        self._snapshot: Snapshot | None = None
+
+    def close(self) -> None:
+        """Release all connections."""
+        if self._watch is not None:
+            self._watch.close()
+        self.engine.dispose()
+
+    def ping(self) -> None:
+        """Ask the database anything."""
+        with self.reading() as connection:
+            connection.execute(select(schema.epoch.c.number)).scalar_one()
+
+    # -- the tree -----------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The tree as it is now; loaded again only when another transaction changed it."""
+        with self._lock, _answering():
+            if self._is_sqlite and self._snapshot is not None and self._data_version() == self._watched:
+                return self._snapshot
+            watched = self._data_version() if self._is_sqlite else None
+            number = self._epoch()
+            if self._snapshot is None or self._snapshot.number != number:
+                with self.engine.connect() as connection:
+                    number = connection.execute(select(schema.epoch.c.number)).scalar_one()
+                    self._snapshot = load(connection, number)
+            self._watched = watched
+            return self._snapshot
+
+    def _epoch(self) -> int:
+        """The epoch, asked on a connection of its own: this is done for each request."""
+        try:
+            if self._is_sqlite:
+                (number,) = self._watching().execute("SELECT number FROM epoch").fetchone()
+                return int(number)
+            # Straight through libpq, at a fifth of the price of a cursor.
+            result = self._watching().pgconn.exec_(b"SELECT number FROM epoch")
+            return int(result.get_value(0, 0))
+        except Exception:
+            # Whatever the driver calls it: the connection is no good, and the next question gets a new one.
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
+            raise UhpError("memory_unavailable", "the server's state did not answer; try again") from None
+
+    def _data_version(self) -> int:
+        """SQLite's own count of commits by other connections; a hundredth of the price of a query."""
+        (version,) = self._watching().execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    def _watching(self) -> Any:
+        if self._watch is None:
+            lent = self.engine.raw_connection()
+            connection: Any = lent.driver_connection
+            # It is read from for as long as the process lives, and never goes back to the others.
+            lent.detach()
+            if not self._is_sqlite:
+                connection.autocommit = True
+            self._watch = connection
+        return self._watch
+
+    @contextmanager
+    def changing(self) -> Iterator[tuple[Connection, Snapshot]]:
+        """One transaction that changes the tree, with the tree as it finds it. Only one runs at a time."""
+        with _answering(), self._writes.begin() as connection:
+            connection.execute(update(schema.epoch).values(number=schema.epoch.c.number + 1))
+            number = connection.execute(select(schema.epoch.c.number)).scalar_one()
+            known = self._snapshot
+            before = known if known is not None and known.number == number - 1 else load(connection, number - 1)
+            yield connection, before
+
+    # -- the rest -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read what is no part of the tree."""
+        with _answering(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction on what is no part of the tree."""
+        with _answering(), self._writes.begin() as connection:
+            yield connection
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except SQLAlchemyError as error:
+        raise UhpError("memory_unavailable", "the server's state did not answer; try again") from error
+
+
+def open_store(files: PrivateFiles, url: str | None, actor: str) -> Store:
+    """Open the state, made when it is not there yet.
+
+    Args:
+        url: None for SQLite beside the index; else a PostgreSQL or SQLite URL.
+        actor: whose streams the memories are; a state belongs to one actor.
+
+    Raises:
+        UsageError `state-invalid`: the URL is none, or of another database.
+        HnError `state-unavailable`: the database does not answer.
+        HnError `state-foreign`: it is the state of another actor, or of another version of this program.
+    """
+    engine = create_engine(_url(files, url), **_settings(url))
+    if engine.dialect.name == "sqlite":
+        _prepare_sqlite(engine)
+    try:
+        _create(engine, actor)
+    except HnError:
+        engine.dispose()
+        raise
+    except DBAPIError as error:
+        engine.dispose()
+        raise HnError(
+            "state-unavailable",
+            "the server's state cannot be opened: the database did not answer",
+            hint="Check --state, and that the database runs and admits this user.",
+        ) from error
+    return Store(engine)
+
+
+def _url(files: PrivateFiles, url: str | None) -> URL:
+    if url is None:
+        # Created by us and so private; SQLite gives its companion files the same mode.
+        os.close(files.open(FILE))
+        return URL.create("sqlite+pysqlite", database=str(files.path(FILE)))
+    try:
+        made = make_url(url)
+    except (ArgumentError, ValueError):
+        made = None
+    backend = None if made is None else made.get_backend_name()
+    if made is None or backend not in ("postgresql", "sqlite"):
+        raise UsageError(
+            "state-invalid", "--state is not the URL of a database", hint="postgresql://host/name", field="state"
+        )
+    return made.set(drivername="postgresql+psycopg") if backend == "postgresql" else made
+
+
+def _settings(url: str | None) -> dict[str, Any]:
+    if url is None or url.startswith("sqlite"):
+        return {"connect_args": {"timeout": _BUSY_MS / 1000, "check_same_thread": False}}
+    return {
+        "pool_size": 4,
+        "max_overflow": 8,
+        "connect_args": {"connect_timeout": 3, "prepare_threshold": 1},
+    }
+
+
+def _prepare_sqlite(engine: Engine) -> None:
+    def connected(connection: Any, _: Any) -> None:
+        # Transactions begin where SQLAlchemy says so, at once as writers: two that read first and write later
+        # could otherwise both be refused.
+        connection.isolation_level = None
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def begun(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("hn_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begun)
+
+
+def _create(engine: Engine, actor: str) -> None:
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            # Two processes that start at once must not both create the tables.
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7304111829)")
+        schema.metadata.create_all(connection)
+        if connection.execute(select(schema.epoch.c.number)).scalar() is None:
+            connection.execute(insert(schema.epoch).values(id=1, number=1))
+            values = {_VERSION: str(schema.SCHEMA_VERSION), _ACTOR: actor}
+            connection.execute(insert(schema.setting), [{"name": n, "value": v} for n, v in values.items()])
+        held: dict[str, str] = {
+            name: value for name, value in connection.execute(select(schema.setting.c.name, schema.setting.c.value))
+        }
+    if held.get(_VERSION) != str(schema.SCHEMA_VERSION):
+        raise HnError("state-foreign", "the state was made by another version of hn", field="state")
+    if held.get(_ACTOR) != actor:
+        raise HnError(
+            "state-foreign",
+            f"the state belongs to actor {str(held.get(_ACTOR))[:12]}, and {actor[:12]} is in use",
+            hint="Use that identity, or a state of its own for each.",
+            field="state",
+        )
