@@ -23,7 +23,7 @@ FLOORS = [
     {"index"},
     {"repository"},
     {"protocol"},
-    {"errors", "_version"},
+    {"errors", "values", "_version"},
 ]
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))

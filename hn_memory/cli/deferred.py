@@ -1,16 +1,19 @@
 """Standard modules that are imported on the way to a command and hardly used, loaded on their first real use.
 
-`inspect` (with ast, dis, tokenize), `uuid` (with platform) and `gettext` come with click, `urllib.parse` (with
-ipaddress) with pathlib; together they are a third of the time that those imports take, and no ordinary command
-needs them. `install` puts stand-ins into `sys.modules`; the first attribute that one does not have brings in
-the real module, which then takes its place. The few functions that importers take out by name, or call for
-every option, are carried here, and a test holds them equal to the real ones.
+`inspect` (with ast, dis, tokenize), `uuid` (with platform), `gettext` and `threading` come with click,
+`urllib.parse` (with ipaddress) and `ntpath` with pathlib, `datetime` (whose classes Python 3.11 makes twice, in
+Python and in C) with click and sqlite3; together they are a third of the time that those imports take, and no
+ordinary command needs more of them than is carried here. `install` puts stand-ins into `sys.modules`; the first
+attribute that one does not have brings in the real module, which then takes its place. The few functions that
+importers take out by name, or call for every option, are carried here, and a test holds them equal to the real
+ones.
 
 `importlib.util.LazyLoader` does not serve: an import statement looks at `__spec__`, which makes it load.
 """
 
 from __future__ import annotations
 
+import _thread
 import sys
 from types import FunctionType, ModuleType
 from typing import Any
@@ -84,19 +87,30 @@ class UUID(metaclass=_LikeRealUUID):
         return _real("uuid").UUID(*arguments, **options)
 
 
-_CARRIED: dict[str, tuple[Any, ...]] = {
-    "inspect": (cleandoc, isfunction),
-    "uuid": (UUID,),
-    "gettext": (gettext, ngettext),
-    "urllib.parse": (quote_from_bytes,),
+_CARRIED: dict[str, dict[str, Any]] = {
+    "inspect": {"cleandoc": cleandoc, "isfunction": isfunction},
+    "uuid": {"UUID": UUID},
+    "gettext": {"gettext": gettext, "ngettext": ngettext},
+    "urllib.parse": {"quote_from_bytes": quote_from_bytes},
+    "threading": {"local": _thread._local},
+    "ntpath": {},
 }
 
 
 def install() -> None:
     """Defer the modules that are not loaded already. Only the console script does this, never a library import."""
     for name, carried in _CARRIED.items():
-        if name not in sys.modules:
-            stand_in = _StandIn(name)
-            for one in carried:
-                setattr(stand_in, one.__name__, one)
-            sys.modules[name] = stand_in
+        _stand_in(name, carried)
+    try:
+        import _datetime  # type: ignore[import-not-found]
+    except ImportError:
+        # An interpreter that has these classes in Python alone.
+        return
+    _stand_in("datetime", {name: value for name, value in vars(_datetime).items() if not name.startswith("__")})
+
+
+def _stand_in(name: str, carried: dict[str, Any]) -> None:
+    if name not in sys.modules:
+        module = _StandIn(name)
+        vars(module).update(carried)
+        sys.modules[name] = module

@@ -100,4 +100,8 @@ def dependency_line(dependency: Mapping[str, Any]) -> str:
 
 def invalid_lines(sources: Iterable[Mapping[str, Any]]) -> list[str]:
     """Invalid sources with the reason and the commit that broke them; a ref's name is somebody's text."""
-    return [f"{paint('invalid', 'bad')} {author(source['ref'])}: {author(source['reason'])}" for source in sources]
+    lines: list[str] = []
+    for source in sources:
+        lines.append(f"{paint('invalid', 'bad')} {author(source['ref'])}: {author(source['reason'])}")
+        lines += [f"  hint: {source['hint']}"] if "hint" in source else []
+    return lines

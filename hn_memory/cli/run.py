@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,14 +14,25 @@ from hn_memory.cli.inputs import decode_arguments
 from hn_memory.cli.session import Session
 from hn_memory.errors import HnError, UsageError
 
+if TYPE_CHECKING:
+    from hn_memory.service.ahead import Ahead
+
 INTERRUPTED: Final = 130
 COMPLETE_VARIABLE: Final = "_HN_COMPLETE"
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the arguments after the program's name; the exit status."""
+def run(arguments: Sequence[str], ahead: Ahead | None = None) -> int:
+    """Run the arguments after the program's name; the exit status. `ahead` are Git children for this directory."""
+    try:
+        return _run(arguments, ahead)
+    finally:
+        if ahead is not None:
+            ahead.stop()
+
+
+def _run(arguments: Sequence[str], ahead: Ahead | None) -> int:
     decoded = decode_arguments(arguments)
-    session = Session(json=_asks_for_json(decoded))
+    session = Session(json=_asks_for_json(decoded), ahead=ahead)
     try:
         _dispatch(session, decoded)
     except HnError as error:

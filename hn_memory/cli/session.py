@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hn_memory.cli import output
 
 if TYPE_CHECKING:
+    from hn_memory.service.ahead import Ahead
     from hn_memory.service.service import Service
 
 
@@ -18,14 +19,16 @@ class Session:
 
     Attributes:
         json: the answer is to be one JSON document. Before parsing is done this is a guess from the arguments.
+        ahead: Git children that run already, for the directory in which the command began.
         json_option: `--json` was met as an option.
         git_dir: the argument of `--git-dir`, as given.
         answer: the bytes for stdout, once a command gave them.
         status: the exit status that goes with the answer.
     """
 
-    def __init__(self, *, json: bool = False) -> None:
+    def __init__(self, *, json: bool = False, ahead: Ahead | None = None) -> None:
         self.json = json
+        self.ahead = ahead
         self.json_option = False
         self.git_dir: str | None = None
         self.answer: bytes | None = None
@@ -40,8 +43,11 @@ class Session:
         """The service over the repository we stand in; its notices go to stderr when it is done."""
         from hn_memory.service.service import open_repository
 
+        ahead, self.ahead = self.ahead, None
         # A command is over before libgit2 would be loaded.
-        service = open_repository(git_dir=self.git_dir, actor=os.environ.get("HN_ACTOR") or None, backend="git")
+        service = open_repository(
+            git_dir=self.git_dir, actor=os.environ.get("HN_ACTOR") or None, backend="git", ahead=ahead
+        )
         try:
             if output.watched():
                 from hn_memory.cli.progress import Progress

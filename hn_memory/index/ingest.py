@@ -6,11 +6,12 @@ workers read, verify and take apart; the caller links the results into chains, w
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.canonical import encode
@@ -20,6 +21,7 @@ from hn_memory.protocol.memory import verify_memory
 from hn_memory.protocol.searchable import weigh
 from hn_memory.protocol.unicode import terms
 from hn_memory.repository.streams import Walked, read_walked
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -75,9 +77,8 @@ def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: 
     )  # fmt: skip
     if record is None:
         return Entry(*common)
-    found = dict.fromkeys(terms(record.content))
-    for topic in record.topics:
-        found.update(dict.fromkeys(terms(topic)))
+    # A blank parts terms, so one text of all of them has the terms that each of them has.
+    found = dict.fromkeys(terms(" ".join((record.content, *record.topics))))
     return Entry(
         *common,
         kind=record.kind,
@@ -103,6 +104,19 @@ def verify_commit(commit: StreamCommit) -> Entry | Refused:
     return take_apart(commit.commit, commit.parents, memory.id, memory.envelope, payload)
 
 
+def is_readable(repository: Repository, head: str, broken: str | None) -> bool:
+    """Can a stream be walked, or, where a commit broke it, that commit be read with all that it holds?"""
+    try:
+        if broken is None:
+            deque(repository.parents(head), maxlen=0)
+            return True
+        (step,) = islice(repository.parents(broken), 1)
+        (entry,) = _verify_chunk(repository, [Walked(*step)])
+    except HnError:
+        return False
+    return not isinstance(entry, Refused) or entry.code not in ("object-missing", "object-corrupt")
+
+
 def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[Entry | Refused]:
     """One answer for each walked commit, in their order; spread over all cores when there are many.
 
@@ -117,6 +131,7 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
+    load_libraries(libgit2=True)
     with ProcessPoolExecutor(
         workers, mp_context=get_context("fork"), initializer=_start_worker, initargs=(repository.layout,)
     ) as pool:
@@ -126,6 +141,18 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
             entries = pending.popleft().result()
             pending.extend(pool.submit(_verify_by_worker, chunk) for chunk in islice(chunks, 1))
             yield from entries
+
+
+def load_libraries(*, libgit2: bool) -> None:
+    """Load once, before forking, what every worker would load by itself."""
+    from contextlib import suppress
+    from importlib import import_module
+
+    for name in ("hashlib", "orjson", "cryptography.hazmat.primitives.asymmetric.ed25519"):
+        import_module(name)
+    if libgit2:
+        with suppress(ImportError, OSError):
+            import_module("hn_memory.repository.libgit")
 
 
 def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
@@ -148,6 +175,8 @@ def _start_worker(layout: Layout) -> None:
 
     from hn_memory.repository.open import open_repository
 
+    # Nothing a worker makes refers to itself, so looking for such things would only take time.
+    gc.disable()
     # Without its parent a worker would wait for work for ever, and keep the parent's lock with it.
     Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
     _worker = open_repository(layout, prefer="libgit2")

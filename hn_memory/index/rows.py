@@ -6,8 +6,8 @@ Works inside a transaction of the caller's, and knows nothing of sources: which 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.index.schema import LIFE_CODES, PATHS_BROKEN, PATHS_HOLD, PATHS_NONE, PATHS_UNKNOWN
 from hn_memory.protocol.identifiers import KINDS
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _NAMES: Final = (("topic", "t", "tagged"), ("path", "p", "bound"), ("evidence", "e", "cites"))
 """Tables of names, their key, and the table that says who uses them."""
+
+_AT_ONCE: Final = 500
+"""Values in one question; older builds of SQLite take no more than 999."""
 
 
 def entry_of(memory_id: str, payload: bytes) -> Entry:
@@ -39,6 +42,7 @@ class Rows:
         self._db = connection
         self._repository = repository
         self._ids: dict[tuple[str, tuple[object, ...]], int] = {}
+        self._named: dict[str, dict[str, int]] = {}
         self._touched: set[int] = set()
         self._targets: set[bytes] = set()
         self._released: set[bytes] = set()
@@ -63,11 +67,15 @@ class Rows:
         memories: list[tuple[object, ...]] = []
         links, payloads, terms, tagged, bound, cites, edges = [], [], [], [], [], [], []
         self._check_paths(entries)
-        for entry in entries:
+        raw_ids = [bytes.fromhex(entry.id[7:]) for entry in entries]
+        stored = dict(self._among("SELECT id, n FROM memory WHERE id", raw_ids))
+        topics = self._numbers("topic", "t", "name", (name for entry in entries for name in entry.topics))
+        paths = self._numbers("path", "p", "name", (path for entry in entries for path, _ in entry.paths))
+        evidence = self._numbers("evidence", "e", "item", (item for entry in entries for item in entry.evidence))
+        for entry, raw in zip(entries, raw_ids, strict=True):
             c, fresh = fresh, fresh + 1
-            raw = bytes.fromhex(entry.id[7:])
-            known = db.execute("SELECT n FROM memory WHERE id = ?", (raw,)).fetchone()
-            n = c if known is None else known[0]
+            known = stored.get(raw)
+            n = c if known is None else known
             links.append((c, bytes.fromhex(entry.commit), n, parent, stream, entry.sequence, 1))
             parent = c
             if known is not None:
@@ -83,13 +91,13 @@ class Rows:
             if entry.kind is None:
                 memories.append((n, raw, None, None, entry.timestamp, 0, 0))
                 continue
-            klass = self._class(self._voice(actor, entry.kind), self._site(entry), 0)
+            klass = self._first_class(actor, entry.kind, entry)
             self._count(klass, 1)
             memories.append((n, raw, klass, 0, entry.timestamp, entry.size, entry.searched))
             terms.append((n, entry.terms))
-            tagged += [(self._id("topic", "t", ("name",), (topic,)), n, klass) for topic in entry.topics]
-            bound += [(self._id("path", "p", ("name",), (path,)), n) for path, _ in entry.paths]
-            cites += [(self._id("evidence", "e", ("item",), (item,)), n) for item in entry.evidence]
+            tagged += [(topics[topic], n, klass) for topic in entry.topics]
+            bound += [(paths[path], n) for path, _ in entry.paths]
+            cites += [(evidence[item], n) for item in entry.evidence]
         db.executemany("INSERT INTO memory(n, id, class, life, ts, size, searched) VALUES(?,?,?,?,?,?,?)", memories)
         db.executemany("INSERT INTO link(c, oid, n, parent, s, sequence, live) VALUES(?,?,?,?,?,?,?)", links)
         db.executemany("INSERT INTO payload(n, data) VALUES(?,?)", payloads)
@@ -131,8 +139,8 @@ class Rows:
             (*_NAMES[1], "name", tuple(path for path, _ in entry.paths)),
             (*_NAMES[2], "item", entry.evidence),
         ):
-            for item in items:
-                number = self._id(table, key, (column,), (item,))
+            numbers = self._numbers(table, key, column, items)
+            for number in (numbers[item] for item in items):
                 db.execute(f"DELETE FROM {users} WHERE {key} = ? AND n = ?", (number, n))
                 self._unnamed.setdefault(table, set()).add(number)
         self._emptied = True
@@ -191,6 +199,26 @@ class Rows:
 
     # -- names --------------------------------------------------------------------------------------------
 
+    def _among(self, question: str, values: Sequence[object]) -> Iterator[Any]:
+        """Rows of a question that ends with a column, for all those values of it."""
+        for at in range(0, len(values), _AT_ONCE):
+            part = values[at : at + _AT_ONCE]
+            yield from self._db.execute(f"{question} IN ({','.join('?' * len(part))})", part)
+
+    def _numbers(self, table: str, key: str, column: str, names: Iterable[str]) -> dict[str, int]:
+        """Names and their numbers in a table; those that are new are stored."""
+        numbers = self._named.setdefault(table, {})
+        unknown = [name for name in dict.fromkeys(names) if name not in numbers]
+        numbers.update(self._among(f"SELECT {column}, {key} FROM {table} WHERE {column}", unknown))
+        new = [name for name in unknown if name not in numbers]
+        if new:
+            (last,) = self._db.execute(f"SELECT coalesce(max({key}), 0) FROM {table}").fetchone()
+            numbers.update(zip(new, range(last + 1, last + 1 + len(new)), strict=True))
+            self._db.executemany(
+                f"INSERT INTO {table}({column}, {key}) VALUES(?,?)", [(name, numbers[name]) for name in new]
+            )
+        return numbers
+
     def _id(self, table: str, key: str, columns: tuple[str, ...], values: tuple[object, ...]) -> int:
         cached = self._ids.get((table, values))
         if cached is not None:
@@ -207,6 +235,7 @@ class Rows:
     def _forget_ids(self) -> None:
         """After a rollback: nothing remembered may name a row that is gone."""
         self._ids.clear()
+        self._named.clear()
         self._class_records.clear()
         self._touched.clear()
         self._targets.clear()
@@ -229,6 +258,14 @@ class Rows:
             "site", "s", ("anchor", "mode", "subject", "paths"), (entry.anchor, entry.mode, entry.subject or "", paths)
         )
 
+    def _first_class(self, actor: int, kind: str, entry: Entry) -> int:
+        """The class of a record that nothing has spoken about."""
+        key = ("record", (actor, kind, entry.anchor, entry.mode, entry.subject, entry.paths))
+        cached = self._ids.get(key)
+        if cached is None:
+            cached = self._ids[key] = self._class(self._voice(actor, kind), self._site(entry), 0)
+        return cached
+
     def _class(self, voice: int, site: int, life: int) -> int:
         cached = self._ids.get(("class", (voice, site, life)))
         if cached is not None:
@@ -243,9 +280,11 @@ class Rows:
     def _reclass(self, n: int, klass: int, payload: bytes) -> None:
         """Give a record another class, wherever its class stands."""
         self._db.execute("UPDATE memory SET class = ? WHERE n = ?", (klass, n))
+        names = loads(payload)["record"]["topics"]
+        topics = self._numbers("topic", "t", "name", names)
         self._db.executemany(
             "UPDATE tagged SET class = ? WHERE t = ? AND n = ?",
-            [(klass, self._id("topic", "t", ("name",), (topic,)), n) for topic in loads(payload)["record"]["topics"]],
+            [(klass, topics[name], n) for name in names],
         )
 
     def _count(self, klass: int, by: int) -> None:
@@ -271,6 +310,7 @@ class Rows:
         self._emptied = False
         self._unnamed.clear()
         self._ids.clear()
+        self._named.clear()
 
     # -- lifecycles ---------------------------------------------------------------------------------------
 
@@ -278,12 +318,12 @@ class Rows:
         """Lifecycles of every record that a new, dropped or newly found relationship names."""
         db = self._db
         affected = set(self._touched)
-        for target in self._targets | self._released:
-            # Relationships waiting for a target that has come or gone; most memories have none.
-            waiting = [row[0] for row in db.execute("SELECT n FROM edge WHERE target = ?", (target,))]
-            if waiting or target in self._released:
-                affected.update(waiting)
-                affected.update(row[0] for row in db.execute("SELECT n FROM memory WHERE id = ?", (target,)))
+        spoken_of = set(self._released)
+        # Relationships waiting for a target that has come or gone; most memories have none.
+        for target, n in self._among("SELECT target, n FROM edge WHERE target", [*(self._targets | self._released)]):
+            spoken_of.add(target)
+            affected.add(n)
+        affected.update(n for (n,) in self._among("SELECT n FROM memory WHERE id", [*spoken_of]))
         turned: set[int] = set()
         for n in sorted(affected):
             self._judge(n, turned)

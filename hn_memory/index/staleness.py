@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -14,19 +14,20 @@ _RETRY: Final = frozenset({"object-missing", "object-corrupt"})
 
 
 def stale_sources(
-    connection: sqlite3.Connection, sources: Sequence[Source], *, retry: bool = True
+    connection: sqlite3.Connection,
+    sources: Sequence[Source],
+    retry: Callable[[Source, str | None], bool] = lambda source, broken: True,
 ) -> tuple[list[Source], list[tuple[str, int | None]]]:
     """Sources whose ref moved or is new, and stored sources that are gone.
 
     Args:
-        retry: count among the moved what could not be read for want of an object, which may be here by now.
+        retry: told a source that could not be read for want of an object, and the commit that broke it where one
+            did; does it count among the moved? The object may be here by now.
     """
-    stored = {
-        ref: (head, tip, code) for ref, head, tip, code in connection.execute("SELECT ref, head, tip, code FROM source")
-    }
+    stored = {ref: stored for ref, *stored in connection.execute("SELECT ref, head, tip, code, broken FROM source")}
     moved: list[Source] = []
     for source in sources:
         known = stored.pop(source.name.ref, None)
-        if known is None or known[0] != source.head or (retry and known[2] in _RETRY):
+        if known is None or known[0] != source.head or (known[2] in _RETRY and retry(source, known[3])):
             moved.append(source)
-    return moved, [(ref, tip) for ref, (_, tip, _) in stored.items()]
+    return moved, [(ref, tip) for ref, (_, tip, _, _) in stored.items()]

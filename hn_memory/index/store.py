@@ -52,12 +52,13 @@ T = TypeVar("T")
 
 
 class UnusableIndexError(Exception):
-    """The file cannot serve; `rebuild` says whether it may be replaced."""
+    """The file cannot serve; `rebuild` says whether it may be replaced, `busy` whether it is only held by others."""
 
-    def __init__(self, why: str, *, rebuild: bool) -> None:
+    def __init__(self, why: str, *, rebuild: bool, busy: bool = False) -> None:
         super().__init__(why)
         self.why = why
         self.rebuild = rebuild
+        self.busy = busy
 
 
 class Index:
@@ -204,7 +205,8 @@ class Index:
         try:
             (verdict,) = self.db.execute("PRAGMA integrity_check(1)").fetchone()
         except sqlite3.Error as error:
-            raise UnusableIndexError(_describe(error), rebuild=True) from None
+            busy = is_busy(error)
+            raise UnusableIndexError(_describe(error), rebuild=not busy, busy=busy) from None
         if verdict != "ok":
             raise UnusableIndexError("it was corrupt", rebuild=True)
 
@@ -234,7 +236,7 @@ class Index:
         try:
             if self._connection is None or not self.on_disk or not self._is_current():
                 self._open_file()
-            moved, gone = stale_sources(self.db, sources)
+            moved, gone = stale_sources(self.db, sources, self._is_curable)
             if not moved and not gone and not self._can_judge_paths():
                 return
         except UnusableIndexError as error:
@@ -248,7 +250,6 @@ class Index:
                     self._build(sources)
                     self.state, self.detail = "rebuilt", error.why
                     return
-            moved, gone = stale_sources(self.db, sources)
         with self._locked():
             if not self._is_current():
                 self._open_file(locked=True)
@@ -300,6 +301,12 @@ class Index:
         ]
         return bool(anchors) and any(found.type == "commit" for found in self._repository.info(anchors).values())
 
+    def _is_curable(self, source: Source, broken: str | None) -> bool:
+        """Is there now what a source was left out for want of? Only then is the file written for its sake."""
+        from hn_memory.index.ingest import is_readable
+
+        return is_readable(self._repository, source.head, broken)
+
     def _updater(self, db: sqlite3.Connection) -> Updater:
         # Most commands find the index up to date and need none of this.
         from hn_memory.index.update import Updater
@@ -344,7 +351,7 @@ class Index:
             application = connection.execute("PRAGMA application_id").fetchone()[0]
             version = connection.execute("PRAGMA user_version").fetchone()[0]
         except sqlite3.OperationalError as error:
-            raise UnusableIndexError(_describe(error), rebuild=False) from None
+            raise UnusableIndexError(_describe(error), rebuild=False, busy=is_busy(error)) from None
         except sqlite3.DatabaseError as error:
             raise UnusableIndexError(_describe(error), rebuild=True) from None
         if application != APPLICATION_ID or version != SCHEMA_VERSION:
@@ -423,7 +430,7 @@ class Index:
                     break
                 except BlockingIOError:
                     if time.monotonic() > end:
-                        raise UnusableIndexError("another process is writing it", rebuild=False) from None
+                        raise UnusableIndexError("another process is writing it", rebuild=False, busy=True) from None
                     time.sleep(0.01)
             yield
         finally:
@@ -517,6 +524,11 @@ def _stamp(status: os.stat_result) -> bytes:
 def _pending(status: os.stat_result) -> bytes:
     """The note that a transaction is under way on this very file."""
     return f"pending {status.st_ino}\n".encode()
+
+
+def is_busy(error: BaseException) -> bool:
+    """Does somebody else hold the database? SQLite says so of both its codes for it."""
+    return isinstance(error, sqlite3.OperationalError) and "is locked" in str(error)
 
 
 def _describe(error: BaseException) -> str:

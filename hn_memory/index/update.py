@@ -10,10 +10,11 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 from hn_memory.index.rows import Rows
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     from hn_memory.index.ingest import Entry, Refused

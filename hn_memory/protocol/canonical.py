@@ -11,10 +11,9 @@ from typing import Any, Final
 from hn_memory.errors import HnError
 from hn_memory.protocol.jsonbytes import dumps
 
+_ASCII_ESCAPES: Final = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 _ESCAPES: Final = (
-    (b"<", b"\\u003c"),
-    (b">", b"\\u003e"),
-    (b"&", b"\\u0026"),
+    *_ASCII_ESCAPES,
     ("\u2028".encode(), b"\\u2028"),
     ("\u2029".encode(), b"\\u2029"),
 )
@@ -22,7 +21,7 @@ _ESCAPES: Final = (
 
 def escape_html(data: bytes) -> bytes:
     """JSON bytes with the characters escaped that Go's encoder escapes for the sake of HTML."""
-    for raw, escaped in _ESCAPES:
+    for raw, escaped in _ASCII_ESCAPES if data.isascii() else _ESCAPES:
         if raw in data:
             data = data.replace(raw, escaped)
     return data

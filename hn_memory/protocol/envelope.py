@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import jsonbytes, limits
@@ -23,18 +23,29 @@ from hn_memory.protocol.record import Record, check_record, follows, read_record
 from hn_memory.protocol.signing import KEY_BYTES, decode_base64
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import find_control, is_blank
+from hn_memory.values import NamedTuple
 
 PROTOCOL: Final = "hn-memory/0"
 
 _TIMESTAMP: Final = re.compile(
-    "([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.][0-9]{0,8}[1-9])?"
-    "(?:Z|[+-]([0-9]{2}):([0-9]{2}))"
+    "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+    "(?:[.][0-9]{0,8}[1-9])?(?:Z|[+-]([0-9]{2}):([0-9]{2}))"
 )
 _MONTH_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _REQUIRED: Final = (
     "protocol", "operation", "actor", "actorName", "publicKey", "stream", "sequence", "timestamp",
 )  # fmt: skip
 _OPTIONAL: Final = ("previous", "record", "target", "reason", "evidence")
+_TEXTS: Final = ("protocol", "operation", "actor", "actorName", "publicKey", "stream", "timestamp")
+_FIELDS: Final = _REQUIRED + _OPTIONAL
+
+_PARTS: Final = {
+    "record": ("record",),
+    "supersede": ("record", "target"),
+    "retract": ("target", "reason"),
+    "challenge": ("target", "reason", "evidence"),
+}
+"""What each operation carries, of the fields that not all of them have."""
 
 
 class Envelope(NamedTuple):
@@ -126,7 +137,7 @@ def decode_envelope(payload: bytes) -> Envelope:
 def _in_order(value: dict[str, Any]) -> bool:
     """Do the fields of a value that `_read` accepted stand in canonical order, and is none there for nothing?"""
     record = value.get("record")
-    if value.get("evidence") == [] or not follows(value, _REQUIRED + _OPTIONAL):
+    if value.get("evidence") == [] or not follows(tuple(value), _FIELDS):
         return False
     return record is None or record_in_order(record)
 
@@ -138,15 +149,16 @@ def _read(value: Any) -> Envelope:
     def text(name: str) -> str | None:
         return reader.text(fields[name], name) if name in fields else None
 
+    protocol, operation, actor, actor_name, public_key, stream, timestamp = reader.fields(fields, "", _TEXTS)
     return Envelope(
-        protocol=reader.text(fields["protocol"], "protocol"),
-        operation=reader.text(fields["operation"], "operation"),
-        actor=reader.text(fields["actor"], "actor"),
-        actor_name=reader.text(fields["actorName"], "actorName"),
-        public_key=reader.text(fields["publicKey"], "publicKey"),
-        stream=reader.text(fields["stream"], "stream"),
+        protocol=protocol,
+        operation=operation,
+        actor=actor,
+        actor_name=actor_name,
+        public_key=public_key,
+        stream=stream,
         sequence=reader.integer(fields["sequence"], "sequence"),
-        timestamp=reader.text(fields["timestamp"], "timestamp"),
+        timestamp=timestamp,
         previous=text("previous"),
         record=read_record(reader, fields["record"], "record") if "record" in fields else None,
         target=text("target"),
@@ -163,8 +175,14 @@ def _refuse(message: str, field: str | None) -> NoReturn:
 
 
 @lru_cache(maxsize=1024)
+def key_bytes(public_key: str) -> bytes | None:
+    """The raw key in the text of the format; None where it is no key's."""
+    return decode_base64(public_key, KEY_BYTES)
+
+
+@lru_cache(maxsize=1024)
 def _key_fingerprint(public_key: str) -> str | None:
-    raw = decode_base64(public_key, KEY_BYTES)
+    raw = key_bytes(public_key)
     return None if raw is None else fingerprint(raw)
 
 
@@ -187,15 +205,14 @@ def is_timestamp(text: str) -> bool:
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return False
-    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
-    if not 1 <= month <= 12 or hour > 23 or minute > 59 or second > 59:
-        return False
-    leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if not 1 <= day <= _MONTH_DAYS[month - 1] + leap:
-        return False
-    if found[7] is None:
+    if text[8:10] > "28":
+        year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+        leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+        if day > _MONTH_DAYS[month - 1] + leap:
+            return False
+    if text[-1] == "Z":
         return True
-    offset_hours, offset_minutes = int(found[7]), int(found[8])
+    offset_hours, offset_minutes = int(found[1]), int(found[2])
     return offset_hours <= 24 and offset_minutes <= 59 and (offset_hours, offset_minutes) != (0, 0)
 
 
@@ -233,16 +250,11 @@ def check_envelope(envelope: Envelope) -> None:
 
 def _check_operation(envelope: Envelope) -> None:
     operation = envelope.operation
-    allowed = {
-        "record": ("record",),
-        "supersede": ("record", "target"),
-        "retract": ("target", "reason"),
-        "challenge": ("target", "reason", "evidence"),
-    }.get(operation)
+    allowed = _PARTS.get(operation)
     if allowed is None:
         _refuse("unknown operation", "operation")
-    for name in ("record", "target", "reason", "evidence"):
-        value = getattr(envelope, name)
+    values = (envelope.record, envelope.target, envelope.reason, envelope.evidence)
+    for name, value in zip(("record", "target", "reason", "evidence"), values, strict=True):
         if name in allowed:
             if value is None:
                 _refuse(f"a {operation} needs {name}", name)

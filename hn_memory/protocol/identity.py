@@ -15,7 +15,6 @@ White space and the order of fields are free on reading; writing gives one form 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from hn_memory.errors import HnError
@@ -24,6 +23,7 @@ from hn_memory.protocol.envelope import check_actor_name
 from hn_memory.protocol.identifiers import fingerprint, is_actor_id
 from hn_memory.protocol.signing import KEY_BYTES, decode_base64, encode_base64, public_key_of
 from hn_memory.protocol.strictjson import Reader, loads
+from hn_memory.values import NamedTuple
 
 IDENTITY_VERSION: Final = 1
 LIFECYCLE: Final = "available"
@@ -34,8 +34,7 @@ _CODE: Final = "identity-invalid"
 _FIELDS: Final = ("version", "actor", "name", "publicKey", "privateKey", "lifecycle")
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """One actor of this repository: its ID, its name and its Ed25519 key as raw bytes.
 
     `seed` is the secret half (32 bytes); it is left out of `repr`.
@@ -44,7 +43,10 @@ class Identity:
     actor: str
     name: str
     public_key: bytes
-    seed: bytes = field(repr=False)
+    seed: bytes
+
+    def __repr__(self) -> str:
+        return f"Identity(actor={self.actor!r}, name={self.name!r}, public_key={self.public_key!r})"
 
 
 def new_identity(name: str, seed: bytes) -> Identity:

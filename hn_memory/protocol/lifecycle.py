@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from hn_memory.protocol.projection import Dependency, Edges, SourceMemory, lifecycle_dependency, lifecycle_state
+from hn_memory.values import NamedTuple
 
 
 class Relationship(NamedTuple):

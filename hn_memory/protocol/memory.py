@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from hn_memory.errors import HnError
-from hn_memory.protocol.envelope import Envelope, decode_envelope
+from hn_memory.protocol.envelope import Envelope, decode_envelope, key_bytes
 from hn_memory.protocol.identifiers import memory_id
-from hn_memory.protocol.signing import KEY_BYTES, RAW_SIGNATURE_BYTES, decode_base64, verify
+from hn_memory.protocol.signing import RAW_SIGNATURE_BYTES, verify
+from hn_memory.values import NamedTuple
 
 
 class VerifiedMemory(NamedTuple):
@@ -28,7 +27,7 @@ def verify_memory(payload: bytes, signature: bytes) -> VerifiedMemory:
     if len(signature) != RAW_SIGNATURE_BYTES:
         raise HnError("signature-malformed", f"a signature has {RAW_SIGNATURE_BYTES} bytes, not {len(signature)}")
     envelope = decode_envelope(payload)
-    key = decode_base64(envelope.public_key, KEY_BYTES)
+    key = key_bytes(envelope.public_key)
     if key is None or not verify(key, signature, payload):
         raise HnError("signature-invalid", "the signature does not hold for these bytes and this key")
     return VerifiedMemory(memory_id(payload), envelope)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
 from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.identifiers import KINDS, is_actor_id
 from hn_memory.protocol.strictjson import Reader, loads
+from hn_memory.values import NamedTuple
 
 POLICY_PATH: Final = ".hn/policy.json"
 POLICY_VERSION: Final = "hn.policy/0"

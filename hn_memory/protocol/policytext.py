@@ -19,10 +19,11 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from json.decoder import JSONDecoder
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.policy import Policy, parse_policy
+from hn_memory.values import NamedTuple
 
 _LISTS: Final = ("trustedActors", "trustedKinds")
 _SPACE: Final = re.compile("[ \t\r\n]*")

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NoReturn
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -15,6 +16,7 @@ from hn_memory.protocol.canonical import require_text
 from hn_memory.protocol.identifiers import ABSENT, KINDS, is_evidence, is_object_id, is_subject, is_token
 from hn_memory.protocol.strictjson import Reader
 from hn_memory.protocol.unicode import find_control, is_blank, lower, trim
+from hn_memory.values import NamedTuple
 
 MODES: Final = ("exact", "descendants", "subject")
 HANDOFF_LISTS: Final = (
@@ -23,6 +25,11 @@ HANDOFF_LISTS: Final = (
     ("blockers", "blockers"),
     ("nextActions", "next_actions"),
 )
+
+_HANDOFF_FIELDS: Final = tuple(name for name, _ in HANDOFF_LISTS)
+_RECORD_REQUIRED: Final = ("kind", "content", "anchor", "applicability", "topics", "evidence")
+_RECORD_OPTIONAL: Final = ("attemptOutcome", "handoff")
+RECORD_FIELDS: Final = _RECORD_REQUIRED + _RECORD_OPTIONAL
 
 
 class PathAnchor(NamedTuple):
@@ -94,9 +101,7 @@ def read_anchor(reader: Reader, value: Any, where: str) -> Anchor:
         for at, item in enumerate(fields["paths"]):
             here = f"{where}.paths[{at}]"
             pair = reader.object(item, here, ("path", "blob"))
-            paths.append(
-                PathAnchor(reader.text(pair["path"], f"{here}.path"), reader.text(pair["blob"], f"{here}.blob"))
-            )
+            paths.append(PathAnchor(*reader.fields(pair, here, ("path", "blob"))))
     subject = reader.text(fields["subject"], f"{where}.subject") if "subject" in fields else None
     return Anchor(reader.text(fields["commit"], f"{where}.commit"), tuple(paths), subject)
 
@@ -110,22 +115,18 @@ def read_applicability(reader: Reader, value: Any, where: str) -> Applicability:
 
 def read_handoff(reader: Reader, value: Any, where: str) -> Handoff:
     """A handoff from decoded JSON; all four lists are there."""
-    fields = reader.object(value, where, [name for name, _ in HANDOFF_LISTS])
+    fields = reader.object(value, where, _HANDOFF_FIELDS)
     lists = {attribute: tuple(reader.texts(fields[name], f"{where}.{name}")) for name, attribute in HANDOFF_LISTS}
     return Handoff(**lists)
 
 
 def read_record(reader: Reader, value: Any, where: str) -> Record:
     """A record from decoded JSON, in the shape of the wire format."""
-    fields = reader.object(
-        value,
-        where,
-        ("kind", "content", "anchor", "applicability", "topics", "evidence"),
-        ("attemptOutcome", "handoff"),
-    )
+    fields = reader.object(value, where, _RECORD_REQUIRED, _RECORD_OPTIONAL)
+    kind, content = reader.fields(fields, where, ("kind", "content"))
     return Record(
-        kind=reader.text(fields["kind"], f"{where}.kind"),
-        content=reader.text(fields["content"], f"{where}.content"),
+        kind=kind,
+        content=content,
         anchor=read_anchor(reader, fields["anchor"], f"{where}.anchor"),
         applicability=read_applicability(reader, fields["applicability"], f"{where}.applicability"),
         topics=tuple(reader.texts(fields["topics"], f"{where}.topics")),
@@ -137,20 +138,11 @@ def read_record(reader: Reader, value: Any, where: str) -> Record:
     )
 
 
-RECORD_FIELDS: Final = (
-    "kind", "content", "anchor", "applicability", "topics", "evidence", "attemptOutcome", "handoff",
-)  # fmt: skip
-
-
-def follows(fields: Iterable[str], order: Sequence[str]) -> bool:
-    """Do the fields stand in this order, whichever of them are there?"""
-    at = -1
-    for name in fields:
-        found = order.index(name)
-        if found <= at:
-            return False
-        at = found
-    return True
+@lru_cache(maxsize=256)
+def follows(fields: tuple[str, ...], order: tuple[str, ...]) -> bool:
+    """Do the fields stand in this order, whichever of them are there? All of them are in `order`."""
+    places = [order.index(name) for name in fields]
+    return places == sorted(set(places))
 
 
 def record_in_order(record: dict[str, Any]) -> bool:
@@ -158,11 +150,11 @@ def record_in_order(record: dict[str, Any]) -> bool:
     anchor, handoff = record["anchor"], record.get("handoff")
     paths = anchor.get("paths")
     return (
-        follows(record, RECORD_FIELDS)
-        and follows(anchor, ("commit", "paths", "subject"))
-        and follows(record["applicability"], ("mode", "subject"))
-        and (paths is None or (paths != [] and all(list(pair) == ["path", "blob"] for pair in paths)))
-        and (handoff is None or list(handoff) == [name for name, _ in HANDOFF_LISTS])
+        follows(tuple(record), RECORD_FIELDS)
+        and follows(tuple(anchor), ("commit", "paths", "subject"))
+        and follows(tuple(record["applicability"]), ("mode", "subject"))
+        and (paths is None or (paths != [] and all(tuple(pair) == ("path", "blob") for pair in paths)))
+        and (handoff is None or tuple(handoff) == _HANDOFF_FIELDS)
     )
 
 

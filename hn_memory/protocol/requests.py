@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from hn_memory.errors import UsageError
 from hn_memory.protocol import limits
@@ -17,6 +17,7 @@ from hn_memory.protocol.record import (
 )
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import lower, trim
+from hn_memory.values import NamedTuple
 
 
 class RecordRequest(NamedTuple):
@@ -52,7 +53,7 @@ def read_record_request(data: bytes, *, context_optional: bool = False, kind: st
     optional = ["attemptOutcome", "handoff", "actor", "stream"]
     (optional if context_optional else required).extend(("anchor", "applicability"))
     (required if kind is None else optional).append("kind")
-    fields = reader.object(loads(data, "request-invalid", "record request"), "", required, optional)
+    fields = reader.object(loads(data, "request-invalid", "record request"), "", tuple(required), tuple(optional))
     if reader.integer(fields["version"], "version") != 0:
         reader.fail("version must be 0", "version")
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hn_memory.errors import UsageError
 from hn_memory.protocol.canonical import encode_indented
 from hn_memory.protocol.identifiers import is_digest, is_remote_name
 from hn_memory.protocol.strictjson import Reader, loads
+from hn_memory.values import NamedTuple
 
 SELECTION_VERSION: Final = 1
 SELECTION_BYTES: Final = 64 * 1024 * 1024
@@ -172,7 +173,7 @@ def decode_selection(data: bytes, remote: str) -> Selection:
 
 
 def _decode_budgets(reader: Reader, value: Any) -> Budgets:
-    fields = reader.object(value, "budgets", (), BUDGET_FIELDS)
+    fields = reader.object(value, "budgets", (), tuple(BUDGET_FIELDS))
     found: dict[str, int] = {}
     for name, number in fields.items():
         found[BUDGET_FIELDS[name]] = reader.integer(number, f"budgets.{name}")

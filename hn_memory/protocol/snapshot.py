@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -11,6 +12,7 @@ from hn_memory.protocol.canonical import encode_indented
 from hn_memory.protocol.record import searched_fields
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import terms
+from hn_memory.values import NamedTuple
 
 SNAPSHOT_VERSION: Final = 0
 
@@ -26,12 +28,12 @@ class Snapshot(NamedTuple):
 def build_snapshot(source_fingerprint: str, rows: Iterable[Mapping[str, Any]]) -> Snapshot:
     """A snapshot of projected row documents (shape of section 7)."""
     records = sorted((dict(row) for row in rows), key=lambda row: str(row["id"]))
-    postings: dict[str, set[str]] = {}
+    postings: defaultdict[str, list[str]] = defaultdict(list)
     for row in records:
-        for text in searched_fields(row["data"]):
-            for term in terms(text):
-                postings.setdefault(term, set()).add(row["id"])
-    tokens = [{"token": term, "memoryIds": sorted(postings[term])} for term in sorted(postings)]
+        # A blank parts terms. The rows are sorted, and so is each list.
+        for term in dict.fromkeys(terms(" ".join(searched_fields(row["data"])))):
+            postings[term].append(row["id"])
+    tokens = [{"token": term, "memoryIds": postings[term]} for term in sorted(postings)]
     return Snapshot(source_fingerprint, records, tokens)
 
 

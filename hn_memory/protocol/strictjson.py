@@ -5,8 +5,9 @@ Refusals name the field by its path (`record.anchor.paths[2].blob`) and, for tex
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NoReturn
 
 from hn_memory.errors import HnError, UsageError
 
@@ -90,6 +91,16 @@ def loads(data: bytes, code: str, what: str, *, usage: bool = True, everywhere: 
     return value
 
 
+_FEW: Final = 16
+"""Fields beyond which a shape is nobody's, and not worth remembering."""
+
+
+@lru_cache(maxsize=256)
+def _are_known(names: tuple[str, ...], required: tuple[str, ...], optional: tuple[str, ...]) -> bool:
+    """Are the fields all of `required` and nothing beyond `optional`? Thousands of documents have few shapes."""
+    return all(name in names for name in required) and all(name in required or name in optional for name in names)
+
+
 class Reader:
     """Takes a JSON object apart field by field, with errors that name the path.
 
@@ -106,9 +117,11 @@ class Reader:
         raise self._error(self._code, message, field=field or None)
 
     def object(
-        self, value: Any, where: str, required: Collection[str], optional: Collection[str] = ()
+        self, value: Any, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
     ) -> Mapping[str, Any]:
         """The value as an object that has all of `required` and nothing beyond `optional`."""
+        if type(value) is dict and len(value) <= _FEW and _are_known(tuple(value), required, optional):
+            return value
         if not isinstance(value, dict):
             self.fail(f"{where or 'document'} must be an object", where)
         if isinstance(value, _Repeated):
@@ -128,16 +141,28 @@ class Reader:
         """The value as a string with a UTF-8 form."""
         if not isinstance(value, str):
             self.fail(f"{where} must be a string", where)
+        if value.isascii():
+            return value
         try:
             value.encode()
         except UnicodeEncodeError as error:
             self.fail(f"{where} holds a lone surrogate at character {error.start}", where)
         return value
 
+    def fields(self, values: Mapping[str, Any], where: str, names: Sequence[str]) -> list[str]:
+        """Fields that are there, each as `text` below `where`."""
+        found = [values[name] for name in names]
+        for at, value in enumerate(found):
+            if type(value) is not str or not value.isascii():
+                self.text(value, f"{where}.{names[at]}" if where else names[at])
+        return found
+
     def texts(self, value: Any, where: str) -> list[str]:
         """The value as a list of strings."""
         if not isinstance(value, list):
             self.fail(f"{where} must be a list", where)
+        if not value:
+            return value
         return [self.text(item, f"{where}[{at}]") for at, item in enumerate(value)]
 
     def integer(self, value: Any, where: str) -> int:

@@ -6,12 +6,13 @@ rewind or a withdrawal is noticed whatever happened to the refs. Pure: bytes in,
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hn_memory.protocol.canonical import encode_indented
 from hn_memory.protocol.chain import ChainHead
 from hn_memory.protocol.identifiers import is_actor_id, is_digest, is_object_id, is_remote_name
 from hn_memory.protocol.strictjson import Reader, loads
+from hn_memory.values import NamedTuple
 
 LEDGER_VERSION: Final = 1
 LEDGER_BYTES: Final = 256 * 1024 * 1024

@@ -19,7 +19,10 @@ WHITE_SPACE = (
 )
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_ASCII_TERM = re.compile("[0-9a-z]+")
+# ASCII in lower case, with a blank for whatever is neither letter nor number.
+_ASCII_TERMS = bytes(
+    ord(character.lower()) if character.isalnum() else 0x20 for character in map(chr, range(0x80))
+) + bytes(0x80)
 
 
 @cache
@@ -67,5 +70,5 @@ def lower(text: str) -> str:
 def terms(text: str) -> list[str]:
     """Maximal runs of letters and numbers, lowercased, in order, repeats included (section 7)."""
     if text.isascii():
-        return _ASCII_TERM.findall(text.lower())
+        return text.encode().translate(_ASCII_TERMS).decode("ascii").split()
     return [lower(run) for run in _term_pattern().findall(text)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.query import NormalRequest
 from hn_memory.recall.select import Match
+from hn_memory.values import NamedTuple
 
 Size = Callable[[Match], int]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.index.lookup import contains, valid_edges
 from hn_memory.index.schema import LIFE_CODES, PATHS_BROKEN, PATHS_UNKNOWN
@@ -27,6 +27,7 @@ from hn_memory.recall.gates import (
     voice_is_filtered,
 )
 from hn_memory.repository.world import RepositoryWorld
+from hn_memory.values import NamedTuple
 
 _SORT_AT_MOST = 4096
 """Up to this many candidates are sorted outright; beyond it the order index is walked until a page is full."""
@@ -34,6 +35,12 @@ _SORT_AT_MOST = 4096
 
 _AT_ONCE: Final = 64
 """Terms of one search of the database."""
+
+_VALUES_AT_ONCE: Final = 4096
+"""Row numbers in one statement."""
+
+_IS_OBJECT: Final = "item >= 'git:' AND item < 'git;'"
+"""In SQL: evidence that names a Git object. A range, which the index of the items answers, sorted."""
 
 _CUT_AT: Final = 32_768
 """Bytes of a term that FTS5 stores."""
@@ -81,10 +88,10 @@ class Selection:
         self._narrow: str | None = None
         self._topic: int | None = None
         connection.execute("PRAGMA temp_store = MEMORY")
+        # Classes that filters and applicability leave: records, life, and the trust class that withholds them.
+        self._open: dict[int, tuple[int, int, str | None]] = {}
         self._filter_candidates()
-        self._judge_voices()
-        self._judge_sites()
-        self._count_early()
+        self._judge_classes()
         self._lacking = self._find_lacking()
         self.passing = self._count_late()
         self.matched = self.passing
@@ -148,74 +155,76 @@ class Selection:
             return f"AND EXISTS (SELECT 1 FROM tagged WHERE tagged.t = {self._topic} AND tagged.n = {column})"
         return ""
 
-    def _judge_voices(self) -> None:
+    def _judge_voices(self) -> dict[int, tuple[bool, str | None]]:
+        """Of each voice: do the filters exclude it, and the trust class that withholds it."""
         request, policy = self._request, self._context.policy
-        self._table("voice_gate", "v INTEGER PRIMARY KEY, filtered INTEGER, trust TEXT")
-        self._db.executemany(
-            "INSERT INTO voice_gate VALUES(?,?,?)",
-            [
-                (v, voice_is_filtered(actor, kind, request), trust_gate(actor, kind, policy, request))
-                for v, actor, kind in self._db.execute("SELECT v, actor.id, kind FROM voice JOIN actor USING(a)")
-            ],
-        )
+        return {
+            v: (voice_is_filtered(actor, kind, request), trust_gate(actor, kind, policy, request))
+            for v, actor, kind in self._db.execute("SELECT v, actor.id, kind FROM voice JOIN actor USING(a)")
+        }
 
-    def _judge_sites(self) -> None:
-        sites = self._db.execute("SELECT s, anchor, mode, subject, paths FROM site").fetchall()
-        open_sites = [site for site in sites if not site_is_filtered(site[3] or None, self._request)]
-        # All evidence in one question, whatever the filters: telling which is cited by whom takes longer.
-        self._evidence = self._db.execute("SELECT e, item FROM evidence").fetchall()
+    def _judge_sites(self) -> dict[int, str | None]:
+        """Of each site: `filtered`, or the applicability that withholds what is anchored there, or None."""
+        # Of a subject it matters only whether it is the one that was asked for.
+        asked = self._request.subject
+        alike = self._db.execute(
+            "SELECT anchor, mode, paths, subject = ?1 AS same, group_concat(s) FROM site "
+            "GROUP BY anchor, mode, paths, same",
+            (asked or "",),
+        ).fetchall()
+        open_groups = [group for group in alike if not self._is_filtered(group[3])]
         self._world.prepare_commits(
-            (anchor for _, anchor, _, _, _ in open_sites),
-            (anchor for _, anchor, mode, _, _ in open_sites if mode == "descendants"),
+            {anchor for anchor, *_ in open_groups},
+            {anchor for anchor, mode, *_ in open_groups if mode == "descendants"},
             (),
         )
-        self._table("site_gate", "s INTEGER PRIMARY KEY, filtered INTEGER, reason TEXT")
-        verdicts: list[tuple[int, int, str | None]] = []
-        for s, anchor, mode, subject, paths in sites:
-            if site_is_filtered(subject or None, self._request):
-                verdicts.append((s, 1, None))
-                continue
-            state = self._world.commit_state(anchor)
-            if state is None and paths == PATHS_BROKEN:
-                state = "anchor-invalid"
-            elif state is None and paths == PATHS_UNKNOWN:
-                state = "anchor-missing"
-            verdicts.append((s, 0, applicability_gate(state, anchor, mode, subject or None, self._context)))
-        self._db.executemany("INSERT INTO site_gate VALUES(?,?,?)", verdicts)
+        verdicts: dict[int, str | None] = {}
+        for group in alike:
+            verdicts.update(dict.fromkeys(map(int, group[4].split(",")), self._judge_group(*group[:4])))
+        return verdicts
 
-    def _count_early(self) -> None:
-        """Filters and applicability; what is left stands in `open`."""
+    def _is_filtered(self, same: int) -> bool:
+        return site_is_filtered(self._request.subject if same else None, self._request)
+
+    def _judge_group(self, anchor: str, mode: str, paths: int, same: int) -> str | None:
+        if self._is_filtered(same):
+            return FILTERED
+        state = self._world.commit_state(anchor)
+        if state is None and paths == PATHS_BROKEN:
+            state = "anchor-invalid"
+        elif state is None and paths == PATHS_UNKNOWN:
+            state = "anchor-missing"
+        return applicability_gate(state, anchor, mode, self._request.subject if same else None, self._context)
+
+    def _judge_classes(self) -> None:
+        """Filters and applicability of each class; what they leave stands in `_open`: records, life and trust."""
         db, withheld = self._db, self.withheld
-        judged = (
-            f"FROM {self._pool} AS pool JOIN main.class USING(k) CROSS JOIN voice_gate USING(v) "
-            "CROSS JOIN site_gate USING(s) "
-        )
-        early = "CASE WHEN voice_gate.filtered OR site_gate.filtered THEN 'filtered' ELSE site_gate.reason END"
+        voices, sites = self._judge_voices(), self._judge_sites()
         if self._pool == "class":
-            judged = "FROM main.class AS pool CROSS JOIN voice_gate USING(v) CROSS JOIN site_gate USING(s) "
-        for reason, records in db.execute(
-            f"SELECT {early} AS early, sum(pool.records) {judged} GROUP BY early HAVING early IS NOT NULL"
-        ):
-            withheld[reason] += records or 0
-        if self._pool != "class":
+            source, records = "class", "records"
+        else:
+            source, records = "temp.pool AS pool JOIN class USING(k)", "pool.records"
             everything = db.execute("SELECT sum(records) FROM class").fetchone()[0] or 0
-            pooled = db.execute("SELECT sum(records) FROM temp.pool").fetchone()[0] or 0
-            withheld[FILTERED] += everything - pooled
-        self._table("open", "k INTEGER PRIMARY KEY, records INTEGER, life INTEGER, trust TEXT")
-        life = "pool.life" if self._pool == "class" else "class.life"
-        db.execute(
-            f"INSERT INTO open SELECT pool.k, pool.records, {life}, trust {judged} "
-            f"WHERE {early} IS NULL AND pool.records > 0"
-        )
+            withheld[FILTERED] += everything - (db.execute("SELECT sum(records) FROM temp.pool").fetchone()[0] or 0)
+        for k, v, s, life, count in db.execute(f"SELECT k, v, s, life, {records} FROM {source}").fetchall():
+            filtered, trust = voices[v]
+            reason = FILTERED if filtered else sites[s]
+            if reason is not None:
+                withheld[reason] += count
+            elif count:
+                self._open[k] = (count, life, trust)
 
     def _find_lacking(self) -> bool:
         """Records that cite something absent, in `lacking`; False when there are none."""
         db = self._db
-        objects = self._world.absent(item[4:] for _, item in self._evidence if item.startswith("git:"))
-        absent = [
+        # All evidence in one question, whatever the filters: telling which is cited by whom takes longer.
+        (objects,) = db.execute(f"SELECT group_concat(substr(item, 5)) FROM evidence WHERE {_IS_OBJECT}").fetchone()
+        gone = self._world.absent(objects.split(",")) if objects else ()
+        absent = [db.execute("SELECT e FROM evidence WHERE item = ?", (f"git:{oid}",)).fetchone() for oid in gone]
+        absent += [
             (e,)
-            for e, item in self._evidence
-            if (item[4:] in objects if item.startswith("git:") else not self._is_here(item))
+            for e, item in db.execute(f"SELECT e, item FROM evidence WHERE NOT ({_IS_OBJECT})").fetchall()
+            if not self._is_here(item)
         ]
         self._table("lacking", "n INTEGER PRIMARY KEY")
         if not absent:
@@ -226,12 +235,17 @@ class Selection:
             "INSERT OR IGNORE INTO lacking SELECT cites.n FROM absent CROSS JOIN cites USING(e) "
             f"WHERE 1 {self._within('cites.n')}"
         )
-        counted = db.execute(
-            "SELECT class, count(*) FROM lacking CROSS JOIN memory USING(n) JOIN open ON open.k = class GROUP BY class"
-        ).fetchall()
-        for klass, records in counted:
-            self.withheld[EVIDENCE_MISSING] += records
-            db.execute("UPDATE open SET records = records - ? WHERE k = ?", (records, klass))
+        counted = [
+            (k, records)
+            for k, records in db.execute(
+                "SELECT class, count(*) FROM lacking CROSS JOIN memory USING(n) GROUP BY class"
+            ).fetchall()
+            if k in self._open
+        ]
+        for k, lacking in counted:
+            records, life, trust = self._open[k]
+            self._open[k] = (records - lacking, life, trust)
+            self.withheld[EVIDENCE_MISSING] += lacking
         return bool(counted)
 
     def _is_here(self, item: str) -> bool:
@@ -239,25 +253,26 @@ class Selection:
         return self._world.event_accepted(name) if kind == "event" else contains(self._db, name)
 
     def _count_late(self) -> int:
-        """Lifecycle and trust; classes that pass stand in `passing`, those called out in `spoken_for`."""
-        db, request = self._db, self._request
-        passing = 0
-        wanted: set[int] = set()
-        for life, trust, records in db.execute("SELECT life, trust, sum(records) FROM open GROUP BY life, trust"):
-            reason = lifecycle_gate(LIFECYCLES[life], request)
+        """Lifecycle and trust; classes that pass stand in `passing`, those that may be called out beside them."""
+        request = self._request
+        reasons = [lifecycle_gate(lifecycle, request) for lifecycle in LIFECYCLES]
+        passing: list[int] = []
+        outlived: list[int] = []
+        total = 0
+        for k, (records, life, trust) in self._open.items():
+            reason = reasons[life] or trust
+            if trust is None:
+                (passing if reason is None else outlived).append(k)
             if reason is None:
-                wanted.add(life)
-                reason = trust
-            if reason is None:
-                passing += records
+                total += records
             elif records:
                 self.withheld[reason] += records
-        lives = ",".join(map(str, sorted(wanted))) or "-1"
-        self._table("passing", "k INTEGER PRIMARY KEY")
-        db.execute(f"INSERT INTO passing SELECT k FROM open WHERE trust IS NULL AND life IN ({lives})")
-        self._table("withheld_life", "k INTEGER PRIMARY KEY")
-        db.execute(f"INSERT INTO withheld_life SELECT k FROM open WHERE trust IS NULL AND life NOT IN ({lives})")
-        return passing
+        for name, classes in (("passing", passing), ("withheld_life", outlived)):
+            self._table(name, "k INTEGER PRIMARY KEY")
+            for at in range(0, len(classes), _VALUES_AT_ONCE):
+                values = ",".join(f"({k})" for k in classes[at : at + _VALUES_AT_ONCE])
+                self._db.execute(f"INSERT INTO {name} VALUES {values}")
+        return total
 
     def _find_terms(self) -> None:
         db, wanted = self._db, self._request.terms
@@ -349,13 +364,14 @@ class Selection:
 
     def callouts(self, limit: int) -> tuple[list[Callout], Counter[str]]:
         """Withheld records whose silence would mislead, sorted by ID, and how many there are of each code."""
-        both = self._called_out()
-        counts = Counter(dict(self._db.execute(f"SELECT code, count(*) FROM ({both}) GROUP BY code").fetchall()))
+        self._table("called", "n INTEGER PRIMARY KEY, id BLOB, code TEXT")
+        self._db.execute(f"INSERT INTO called {self._called_out()}")
+        counts = Counter(dict(self._db.execute("SELECT code, count(*) FROM called GROUP BY code").fetchall()))
         if not counts:
             return [], counts
         shown = [
             Callout("sha256:" + raw.hex(), code, tuple(valid_edges(self._db, n).successors))
-            for n, raw, code in self._db.execute(f"SELECT n, id, code FROM ({both}) ORDER BY id LIMIT ?", (limit,))
+            for n, raw, code in self._db.execute("SELECT n, id, code FROM called ORDER BY id LIMIT ?", (limit,))
         ]
         return shown, counts
 

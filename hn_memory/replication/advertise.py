@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.identifiers import LOCAL_PREFIX, is_object_id, parse_source_ref
 from hn_memory.replication.network import Ended, clean_lines, network_environment, run_network
 from hn_memory.replication.remote import Remote, command_place
 from hn_memory.repository.base import Repository
+from hn_memory.values import NamedTuple
 
-_OUTPUT_BYTES: Final = 256 * 1024 * 1024
+# Some 350,000 streams.
+_OUTPUT_BYTES: Final = 64 * 1024 * 1024
 _FORMATS: Final = {40: "SHA-1", 64: "SHA-256"}
 
 
@@ -67,6 +69,7 @@ def advertise(
         [*command, "ls-remote", "--refs", "--", remote.name, f"{LOCAL_PREFIX}*"],
         env,
         deadline=deadline,
+        secrets=remote.secrets,
         output_limit=_OUTPUT_BYTES,
         interactive=interactive,
     )

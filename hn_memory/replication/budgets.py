@@ -7,7 +7,7 @@ single stream, every stream fits. Otherwise each stream is measured by itself, f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.identifiers import MEMORY_FILE, SIGNATURE_FILE
@@ -15,6 +15,7 @@ from hn_memory.protocol.selection import Budgets
 from hn_memory.repository.base import ObjectType, Repository, parse_tree
 from hn_memory.repository.reading import first_parents
 from hn_memory.repository.streams import Walked
+from hn_memory.values import NamedTuple
 
 Steps = Callable[[str], Iterator[tuple[str, str, tuple[str, ...]]]]
 """Commits, trees and parents along first parents, newest first."""

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError, NotFoundError
 from hn_memory.protocol.gitobject import object_id
@@ -17,7 +17,7 @@ from hn_memory.protocol.policy import POLICY_PATH, Policy, parse_policy
 from hn_memory.protocol.selection import Budgets
 from hn_memory.replication.advertise import Offer
 from hn_memory.replication.network import DEFAULT_TIMEOUT, clean_lines, run_network
-from hn_memory.replication.quarantine import Quarantine
+from hn_memory.replication.quarantine import Quarantine, memory_limit
 from hn_memory.replication.remote import Remote
 from hn_memory.repository.base import Layout, ObjectFormat, ObjectType, Repository
 from hn_memory.repository.discover import GIT, git_environment
@@ -26,6 +26,7 @@ from hn_memory.repository.paths import display
 from hn_memory.repository.policyfile import policy_bytes
 from hn_memory.repository.scan import VerifiedSet, scan
 from hn_memory.repository.spawn import run
+from hn_memory.values import NamedTuple
 
 POLICY_REF: Final = "refs/hn/bundle/policy"
 _MAGIC: Final = (b"# v2 git bundle\n", b"# v3 git bundle\n")
@@ -173,6 +174,7 @@ def _unbundle(command: list[str], path: Path, refs: Sequence[str]) -> None:
         deadline=time.monotonic() + DEFAULT_TIMEOUT,
         stdin="".join(f"{ref}:{ref}\n" for ref in refs).encode("utf-8", "surrogateescape"),
         file_limit=limit,
+        memory_limit=memory_limit(Budgets()),
     )  # fmt: skip
     if done.status:
         lines = [line for line in clean_lines(done.stderr) if line.startswith(("error: ", "fatal: "))]

@@ -5,12 +5,11 @@ Only commits and their order decide; no clock does. A history is a list of commi
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead
 from hn_memory.replication.verify import memory_id_at
 from hn_memory.repository.base import Repository
+from hn_memory.values import NamedTuple
 
 
 class Parting(NamedTuple):

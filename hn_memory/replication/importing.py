@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.index.update import Progress
@@ -18,6 +18,8 @@ from hn_memory.replication.quarantine import Quarantine
 from hn_memory.replication.shallow import ANCHOR_KIND
 from hn_memory.replication.verify import Part, Verified, memory_id_at, verify_parts
 from hn_memory.repository.base import Repository
+from hn_memory.repository.streams import Walked
+from hn_memory.values import NamedTuple
 
 LOCAL: Final = ""
 """How a local stream is called among the histories that an offer is compared with."""
@@ -46,13 +48,13 @@ class Job(NamedTuple):
 class Judged(NamedTuple):
     """A job and what came of it: a verified head to promote, or an outcome that says why not.
 
-    `evidence` are commits to be kept although nothing is promoted.
+    `walked` are the new commits below the head, and `evidence` are commits to be kept although nothing is promoted.
     """
 
     job: Job
     head: ChainHead | None
     outcome: Outcome | None
-    commits: int = 0
+    walked: Sequence[Walked] = ()
     evidence: tuple[Evidence, ...] = ()
 
 
@@ -167,7 +169,7 @@ class Importer:
             reason = f"{count} anchor commit{'s are' if count > 1 else ' is'} beyond the history of this shallow clone"
             hint = "`hn replication gaps` lists them, and `--recover-shallow` fetches them."
             return self._bad(job, "dependency-missing", reason, hint)
-        return Judged(job, result.head, None, len(item.part.walked))
+        return Judged(job, result.head, None, item.part.walked)
 
     def _forked(self, item: _Pending, result: Verified, base: ChainHead) -> Judged:
         ours = self._histories.of(base.commit)
@@ -237,3 +239,22 @@ def walked_heads(judged: Sequence[Judged]) -> list[str]:
     """The commits that promotion needs in the main store."""
     good = [item.head.commit for item in judged if item.head is not None]
     return good + [item.job.offer.commit for item in judged if item.evidence]
+
+
+def nothing_else(judged: Sequence[Judged], sizes: Mapping[str, tuple[str, int]]) -> bool:
+    """Is everything that arrived part of a verified stream, so that it may be taken over as it came?
+
+    A verified tree names two blobs and nothing else; which ones need not be looked up again.
+    """
+    if not all(item.head for item in judged):
+        return False
+    known = {"commit": {step.commit for item in judged for step in item.walked}}
+    known["tree"] = {step.tree for item in judged for step in item.walked}
+    blobs = trees = 0
+    for oid, (kind, _) in sizes.items():
+        if kind == "blob":
+            blobs += 1
+        elif oid not in known.get(kind, ()):
+            return False
+        trees += kind == "tree"
+    return blobs <= 2 * trees

@@ -12,19 +12,22 @@ import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.repository.discover import git_environment
 from hn_memory.repository.paths import without_homes
+from hn_memory.values import NamedTuple
 
 DEFAULT_TIMEOUT: Final = 600.0
 
 _CHUNK: Final = 1 << 16
 _KEPT: Final = 1 << 16
+_LINE: Final = 1000
 _SIGINT, _SIGKILL, _SIGPIPE, _SIGTERM = 2, 9, 13, 15
 _TICK: Final = 0.1
 _GRACE: Final = 1.0
+_UNREACHED: Final = "fatal: Could not read from remote repository."
 _BLOCK: Final = 512  # what `ulimit -f` counts in, by POSIX
 
 PercentProgress = Callable[[str, int], None]
@@ -46,6 +49,9 @@ class Ended(NamedTuple):
             return "the time limit was reached"
         lines = [line for line in clean_lines(self.stderr) if line and not line.startswith(("hint:", "warning:"))]
         told = [line for line in lines if line.startswith(("fatal: ", "error: ", "remote: "))] or lines
+        if told[:1] == [_UNREACHED]:
+            # What ssh said before that is the reason, and what Git says after it is advice.
+            told = lines[: lines.index(_UNREACHED) + 1]
         # Of many, the first says what happened and the last what came of it.
         chosen = told if len(told) <= 4 else [*told[:3], told[-1]]
         words = "; ".join(line.removeprefix("fatal: ").removeprefix("error: ") for line in chosen)
@@ -79,27 +85,38 @@ def run_network(
     deadline: float,
     stdin: bytes = b"",
     file_limit: int | None = None,
+    memory_limit: int | None = None,
     output_limit: int = 1 << 28,
     interactive: bool = False,
     progress: PercentProgress | None = None,
+    secrets: Sequence[str] = (),
 ) -> Ended:
     """Run a child to its end, or to the deadline (of the monotonic clock).
 
     Args:
         file_limit: most bytes of any file that the child or its children write.
+        secrets: blotted out of whatever is said: a server may repeat what it was sent.
+        memory_limit: most bytes of data that each of them may hold in memory, where the system can say so.
 
     Raises:
         HnError `git-missing`, `git-output-too-large`.
     """
     command = list(argv)
     if file_limit is not None:
-        command = ["sh", "-c", 'ulimit -f "$0" && exec "$@"', str(-(-file_limit // _BLOCK)), *command]
+        limits = f"ulimit -f {-(-file_limit // _BLOCK)} && "
+        if memory_limit is not None:
+            limits += f"{{ ulimit -d {-(-memory_limit // 1024)} 2>/dev/null || :; }} && "
+        command = ["sh", "-c", f'{limits}exec "$@"', "sh", *command]
     child = _GroupChild(command, env)
     with _foreground(child.pid) if interactive else contextlib.nullcontext():
         try:
-            return child.collect(stdin, deadline, output_limit, progress)
+            done = child.collect(stdin, deadline, output_limit, progress)
         finally:
             child.end()
+    for secret in secrets:
+        data = os.fsencode(secret)
+        done = done._replace(stdout=done.stdout.replace(data, b"***"), stderr=done.stderr.replace(data, b"***"))
+    return done
 
 
 def clean_lines(stderr: bytes) -> list[str]:
@@ -107,7 +124,8 @@ def clean_lines(stderr: bytes) -> list[str]:
     text = stderr.decode("utf-8", "replace")
     # Of a line that was overwritten on a terminal only the last state counts.
     lines = [line.rstrip("\r").rpartition("\r")[2].strip() for line in text.split("\n")]
-    return [redact(without_homes(line)) for line in lines if line]
+    shown = (redact(without_homes(line)) for line in lines if line)
+    return [line if len(line) <= _LINE else f"{line[:_LINE]}..." for line in shown]
 
 
 def redact(text: str) -> str:
@@ -182,7 +200,8 @@ class _GroupChild:
                     err += data
                     if progress is not None:
                         _report(data, progress)
-                    del err[:-_KEPT]
+                    # The first words are the reason as often as the last ones; a flood in between is nobody's.
+                    del err[_KEPT // 2 : -_KEPT // 2]
             # A helper that goes on in the background may hold our pipes open; what counts is Git's own end.
             if not ready and self._ended():
                 if last_words is not None:

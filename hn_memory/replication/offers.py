@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from hn_memory.errors import HnError
@@ -12,12 +13,15 @@ from hn_memory.protocol.selection import selection_file
 from hn_memory.repository.private import PrivateFiles
 
 OFFERS: Final = "replication/offers"
-_OFFERS_BYTES: Final = 64 * 1024 * 1024
+_REMEMBERED: Final = 10_000
+"""A recall reads this file, so a remote must not make it long."""
+
+_OFFERS_BYTES: Final = 4 * 1024 * 1024
 
 
 def remember_offers(files: PrivateFiles, remote: str, offers: Iterable[tuple[str, str]]) -> None:
-    """Note actors and streams that the remote offered. Never a reason to fail."""
-    data = json.dumps({"version": 1, "streams": [list(offer) for offer in offers]}).encode()
+    """Note actors and streams that the remote offered, the first of many. Never a reason to fail."""
+    data = json.dumps({"version": 1, "streams": [list(offer) for offer in islice(offers, _REMEMBERED)]}).encode()
     name = f"{OFFERS}/{selection_file(remote)}"
     try:
         if _read(files, name) != data:

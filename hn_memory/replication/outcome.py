@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
+
+from hn_memory.values import NamedTuple
 
 Word = Literal[
     "promoted",

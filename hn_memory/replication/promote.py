@@ -8,6 +8,7 @@ whole set; `finish` completes it when the next sync begins.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -127,6 +128,10 @@ def finish(main: Repository, files: PrivateFiles, ledger: Ledger) -> int:
     if pending:
         move_accepted(main, pending)
         refs |= {move.ref: move.new for move in pending}
+    else:
+        # Whoever takes the writers' lock removes what the killed process left there.
+        with WriterLock(main.layout.common_dir, ref_format=main.layout.ref_format):
+            pass
     write_tips(files, ledger, (tip for tip in journal.tips if refs.get(accepted_ref(*tip[:3])) == tip.commit))
     clear_journal(files)
     return len(pending)
@@ -154,10 +159,16 @@ def _packed(main: Repository, quarantine: Quarantine, heads: Sequence[str], wher
 
 
 def _move_pack(main: Repository, pack: Path) -> None:
-    """Move a pack into the main store; its index last, since a pack without one is not there for Git."""
+    """Move a pack into the main store; its index last, since a pack without one is not there for Git.
+
+    The quarantine is private, whatever core.sharedRepository says; in the store whoever may read the store may read it.
+    """
     directory = main.layout.objects / "pack"
     try:
-        directory.mkdir(exist_ok=True)
+        readable = stat.S_IMODE(main.layout.objects.stat().st_mode)
+        if not directory.exists():
+            directory.mkdir(exist_ok=True)
+            directory.chmod(readable)
         name = f"pack-{pack.stem.rpartition('-')[2]}"
         for suffix in (".pack", ".rev", ".idx"):
             source = pack.with_suffix(suffix)
@@ -166,6 +177,7 @@ def _move_pack(main: Repository, pack: Path) -> None:
             target = directory / f"{name}{suffix}"
             if target.exists():
                 continue
+            source.chmod(0o400 | (0o044 & readable))
             try:
                 source.rename(target)
             except OSError:
@@ -173,8 +185,7 @@ def _move_pack(main: Repository, pack: Path) -> None:
 
                 # Another file system: copied beside it first, so that it appears at once.
                 beside = directory / f"tmp_pack_{os.urandom(8).hex()}"
-                shutil.copyfile(source, beside)
-                beside.chmod(0o444)
+                shutil.copy(source, beside)
                 beside.rename(target)
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -7,15 +7,16 @@ and nothing else; accepted refs, evidence, the quarantine and branches never lea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from hn_memory.protocol.identifiers import local_ref
 from hn_memory.replication.advertise import Offer, said
-from hn_memory.replication.network import PercentProgress, redact, run_network
+from hn_memory.replication.network import PercentProgress, clean_lines, redact, run_network
 from hn_memory.replication.quarantine import Quarantine
+from hn_memory.values import NamedTuple
 
 # Flags of `git push --porcelain`.
 _DONE = {" ", "*", "="}
+_UNPACK = "error: remote unpack failed: "
 
 
 class Pushed(NamedTuple):
@@ -49,6 +50,7 @@ def push(
         deadline=deadline,
         interactive=interactive,
         progress=progress,
+        secrets=quarantine.secrets,
     )  # fmt: skip
     told: dict[str, str | None] = {}
     for line in done.stdout.decode("utf-8", "replace").splitlines():
@@ -59,7 +61,10 @@ def push(
         ref = route.rpartition(":")[2]
         if ref in refs:
             told[ref] = None if flag in _DONE else redact(summary)
+    # Why nothing at all could be unpacked is told by Git, in the remote's words.
+    unpack = [line.removeprefix(_UNPACK) for line in clean_lines(done.stderr) if line.startswith(_UNPACK)]
+    messages = said(done) + unpack
     if done.status == 0:
         # With --quiet Git leaves out what went well.
-        return Pushed({ref: told.get(ref) for ref in refs}, said(done))
-    return Pushed({ref: told.get(ref, done.words) for ref in refs}, said(done))
+        return Pushed({ref: told.get(ref) for ref in refs}, messages)
+    return Pushed({ref: told.get(ref, done.words) for ref in refs}, messages)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead
@@ -17,6 +16,7 @@ from hn_memory.replication.publish import Pushed
 from hn_memory.replication.verify import Part, memory_id_at, verify_parts
 from hn_memory.repository.base import Repository
 from hn_memory.repository.streams import walk_stream
+from hn_memory.values import NamedTuple
 
 StreamKey = tuple[str, str]
 """Actor and stream."""

@@ -7,9 +7,9 @@ maintenance, submodules and tags are off; the transport's settings are the main 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.selection import Budgets
@@ -21,6 +21,7 @@ from hn_memory.repository.discover import GIT, git_environment
 from hn_memory.repository.open import open_repository
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.spawn import Child, run, stream
+from hn_memory.values import NamedTuple
 
 QUARANTINE: Final = "replication/quarantine"
 PREFIX: Final = "refs/hn/quarantine/memory/"
@@ -54,11 +55,26 @@ _SLACK: Final = 1024 * 1024
 _FETCHES: Final = 200
 
 
+# What Git needs beside the objects themselves, and how many of the largest it may hold at once.
+_MEMORY: Final = 1024 * 1024 * 1024
+_HELD: Final = 16
+# More objects than this are not listed at once, whoever brings them.
+_LISTED: Final = 2_000_000
+
+
+class Failure(NamedTuple):
+    """An offer that did not arrive: why, and whether that is a matter of its budgets."""
+
+    offer: Offer
+    reason: str
+    over_budget: bool
+
+
 class Fetched(NamedTuple):
-    """What came of fetching: the offers that arrived, and those that did not with the reason."""
+    """What came of fetching: the offers that arrived, and those that did not."""
 
     arrived: tuple[Offer, ...]
-    failed: tuple[tuple[Offer, Ended], ...]
+    failed: tuple[Failure, ...]
 
 
 class Quarantine:
@@ -68,6 +84,7 @@ class Quarantine:
         files = PrivateFiles(main.layout.common_dir)
         self._main = main
         self._remote = remote
+        self.secrets = remote.secrets
         self.path = files.directory(f"{QUARANTINE}/{_TRANSACTION}{os.urandom(8).hex()}")
         self._repository: Repository | None = None
         self.fetches = 0
@@ -127,19 +144,27 @@ class Quarantine:
         """
         waiting: list[Sequence[Offer]] = [offers]
         arrived: list[Offer] = []
-        failed: list[tuple[Offer, Ended]] = []
+        failed: list[Failure] = []
         while waiting:
             batch = waiting.pop()
+            before = self._packs()
             done = self._fetch_once(batch, budgets, deadline, interactive, progress)
+            over = _over_budget(done, budgets)
             if done.status == 0:
-                arrived += batch
-                continue
-            if done.timed_out or not (_over_size(done) or reachable()):
+                packs = self._packs() - before
+                count = sum(map(_count, packs))
+                if count <= budgets.max_objects * len(batch) and (count <= _LISTED or len(batch) == 1):
+                    arrived += batch
+                    continue
+                over = f"it brings more than {budgets.max_objects} objects (maxObjects)"
+                self._discard(batch, packs)
+            elif done.timed_out or not (over or reachable()):
                 from hn_memory.replication.advertise import remote_failed
 
                 raise remote_failed(self._remote, done)
             if len(batch) == 1 or self.fetches >= _FETCHES:
-                failed += [(offer, done) for offer in batch]
+                reason = over or f"the remote could not deliver it: {done.words}"
+                failed += [Failure(offer, reason, over is not None) for offer in batch]
                 continue
             middle = len(batch) // 2
             waiting += [batch[middle:], batch[:middle]]
@@ -181,6 +206,17 @@ class Quarantine:
                 tree, *parents = lines[at + 1].decode("ascii").split(" ")
                 yield lines[at][7:].decode("ascii"), tree, tuple(name for name in parents if name)
 
+    def _packs(self) -> set[Path]:
+        return set((self.objects / "pack").glob("*.pack"))
+
+    def _discard(self, batch: Sequence[Offer], packs: Iterable[Path]) -> None:
+        """Forget what a fetch brought: the refs first, then the objects."""
+        for offer in batch:
+            (self.path / quarantine_ref(offer)).unlink(missing_ok=True)
+        for pack in packs:
+            for suffix in (".idx", ".rev", ".pack"):
+                pack.with_suffix(suffix).unlink(missing_ok=True)
+
     def _fetch_once(
         self,
         offers: Sequence[Offer],
@@ -201,6 +237,8 @@ class Quarantine:
             deadline=deadline,
             stdin=lines.encode(),
             file_limit=budgets.max_total_bytes + budgets.max_total_bytes // 64 + _SLACK,
+            memory_limit=memory_limit(budgets),
+            secrets=self.secrets,
             interactive=interactive,
             progress=progress,
         )
@@ -216,6 +254,11 @@ class Quarantine:
         (self.objects / "info" / "alternates").write_bytes(os.fsencode(_quoted(os.fspath(main.objects))) + b"\n")
 
 
+def memory_limit(budgets: Budgets) -> int:
+    """How many bytes of memory Git may use to unpack what arrives."""
+    return _MEMORY + _HELD * budgets.max_object_bytes
+
+
 def quarantine_ref(offer: Offer) -> str:
     """Where an offered stream is put in the quarantine."""
     return f"{PREFIX}{offer.actor}/{offer.digest}"
@@ -224,6 +267,7 @@ def quarantine_ref(offer: Offer) -> str:
 def sweep(main: Repository) -> None:
     """Remove what killed syncs left. Only for who holds the lock of syncs."""
     top = PrivateFiles(main.layout.common_dir)
+    top.sweep("replication")
     for name in top.names(QUARANTINE):
         if name.startswith(_TRANSACTION):
             _remove(top.path(f"{QUARANTINE}/{name}"))
@@ -235,13 +279,20 @@ def _remove(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def over_size(done: Ended) -> bool:
-    """Did the limit on the size of a file end this fetch?"""
-    return _over_size(done)
+def _over_budget(done: Ended, budgets: Budgets) -> str | None:
+    """Did a limit that comes from the budgets end this fetch, and which?"""
+    if b"File too large" in done.stderr or b"signal 25" in done.stderr or done.status == -25:
+        return f"it is larger than {budgets.max_total_bytes} bytes (maxTotalBytes)"
+    # What the remote says of its own memory comes with a prefix.
+    if done.status and b"\nfatal: Out of memory" in b"\n" + done.stderr:
+        return f"Git ran out of memory; an object may have {budgets.max_object_bytes} bytes (maxObjectBytes)"
+    return None
 
 
-def _over_size(done: Ended) -> bool:
-    return b"File too large" in done.stderr or b"signal 25" in done.stderr or done.status == -25
+def _count(pack: Path) -> int:
+    """How many objects a pack holds, by its header: `PACK`, the version, the number."""
+    with pack.open("rb") as file:
+        return int.from_bytes(file.read(12)[8:])
 
 
 def _quoted(path: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.protocol.selection import check_remote
@@ -16,12 +16,15 @@ from hn_memory.repository.base import Repository
 from hn_memory.repository.discover import GIT, git_environment
 from hn_memory.repository.paths import without_homes
 from hn_memory.repository.spawn import run
+from hn_memory.values import NamedTuple
 
 _SECTIONS: Final = ("credential.", "http.", "url.", "ssh.", "protocol.")
 _CORE: Final = frozenset({"core.sshcommand", "core.gitproxy", "core.askpass"})
 _REMOTE: Final = frozenset({"url", "pushurl", "proxy", "proxyauthmethod", "uploadpack", "receivepack", "vcs"})
 # Values of these add up, and an empty one starts anew.
 _LISTS: Final = ("helper", "extraheader")
+# A shorter word is no credential, and blotting it out would make a text unreadable.
+_SECRET: Final = 6
 
 
 class Remote(NamedTuple):
@@ -31,6 +34,13 @@ class Remote(NamedTuple):
     settings: tuple[tuple[str, str], ...]
     ssh_command: str | None
     bundle: bool = False
+
+    @property
+    def secrets(self) -> list[str]:
+        """What goes to the server in headers of the user's; the credential without its scheme, too."""
+        headers = [value.partition(":")[2].strip() for key, value in self.settings if key.endswith(".extraheader")]
+        words = [word for header in headers for word in (header, header.rpartition(" ")[2])]
+        return sorted({word for word in words if len(word) >= _SECRET}, key=len, reverse=True)
 
     def environment(self) -> dict[str, str]:
         """The settings, as Git takes them from its environment."""

@@ -72,6 +72,7 @@ def recover(
         network_environment(interactive=interactive, ssh_command=remote.ssh_command),
         deadline=deadline,
         stdin="".join(f"{oid}:{PREFIX}{oid}\n" for oid in missing).encode(),
+        secrets=remote.secrets,
         interactive=interactive,
         progress=progress,
     )  # fmt: skip

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import ConflictError, HnError
 from hn_memory.index.update import Progress
@@ -18,12 +18,12 @@ from hn_memory.protocol.selection import Selection, default_selection
 from hn_memory.protocol.tips import Ledger, Move, Tip
 from hn_memory.replication import publish, publishing, shallow
 from hn_memory.replication.advertise import Advert, Offer, advertise
-from hn_memory.replication.importing import LOCAL, Importer, Job, Judged, walked_heads
+from hn_memory.replication.importing import LOCAL, Importer, Job, Judged, nothing_else, walked_heads
 from hn_memory.replication.network import DEFAULT_TIMEOUT, PercentProgress
 from hn_memory.replication.offers import remember_offers
-from hn_memory.replication.outcome import GOOD, Evidence, Outcome
+from hn_memory.replication.outcome import GOOD, Evidence, Outcome, Word
 from hn_memory.replication.promote import copy_objects, finish, promote
-from hn_memory.replication.quarantine import Quarantine, over_size, sweep
+from hn_memory.replication.quarantine import Quarantine, sweep
 from hn_memory.replication.remote import Remote
 from hn_memory.replication.selection import load_selection
 from hn_memory.replication.tips import let_pass, load_gaps, load_ledger, replace_gaps
@@ -31,6 +31,7 @@ from hn_memory.replication.verify import Part, verify_parts
 from hn_memory.repository.base import Repository
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.streams import walk_stream
+from hn_memory.values import NamedTuple
 
 LOCK: Final = "replication/sync.lock"
 _LOCK_SECONDS: Final = 10.0
@@ -233,21 +234,16 @@ class _Sync:
             progress=self._percent("fetch"),
             reachable=self._answers,
         )
-        for offer, done in fetched.failed:
-            if over_size(done):
-                reason = f"it is larger than {budgets.max_total_bytes} bytes (maxTotalBytes)"
-                self._say(Outcome(offer.actor, offer.stream, "over-budget", reason, offer.commit))
-            else:
-                reason = f"the remote could not deliver it: {done.words}"
-                self._say(Outcome(offer.actor, offer.stream, "structurally-invalid", reason, offer.commit))
+        for offer, reason, over in fetched.failed:
+            word: Word = "over-budget" if over else "structurally-invalid"
+            self._say(Outcome(offer.actor, offer.stream, word, reason, offer.commit))
         arrived = set(fetched.arrived)
         wanted = [job for job in jobs if job.offer in arrived]
         sizes = quarantine.sizes()
         importer = Importer(self.main, quarantine, self.remote.name, budgets, sizes, self.options.progress)
         judged = importer.judge(wanted)
         replace_gaps(self.files, self.remote.name, {job.offer.stream for job in wanted}, importer.gaps)
-        commits = sum(item.commits for item in judged)
-        whole = len(wanted) == len(jobs) and all(item.head for item in judged) and len(sizes) <= 4 * commits
+        whole = len(wanted) == len(jobs) and nothing_else(judged, sizes)
         self._tell("promote", 0)
         copy_objects(self.main, quarantine, walked_heads(judged), whole=whole, arrived=len(sizes))
         self._tell("promote", 1)
@@ -256,7 +252,7 @@ class _Sync:
     def _promotion(self, item: Judged, head: ChainHead) -> list[Move]:
         offer = item.job.offer
         ref = accepted_ref(self.remote.name, offer.actor, offer.stream)
-        new = item.commits
+        new = len(item.walked)
         if item.job.accepted == head.commit:
             reason, word = "nothing new", "unchanged"
         else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead, StreamChain, StreamCommit, read_files
@@ -13,6 +14,7 @@ from hn_memory.protocol.identifiers import memory_id
 from hn_memory.protocol.memory import verify_memory
 from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.streams import Walked, read_walked
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -98,6 +100,9 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
+    from hn_memory.index.ingest import load_libraries
+
+    load_libraries(libgit2=False)
     chunks = (list(walked[at : at + _CHUNK]) for at in range(0, len(walked), _CHUNK))
     with ProcessPoolExecutor(
         workers, mp_context=get_context("fork"), initializer=_start_worker, initargs=(repository.layout,)
@@ -193,6 +198,8 @@ def _start_worker(layout: Layout) -> None:
 
     from hn_memory.repository.open import open_repository
 
+    # Nothing a worker makes refers to itself, so looking for such things would only take time.
+    gc.disable()
     # Without its parent a worker would wait for work for ever, and keep the parent's locks with it.
     Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
     # A fetched pack is full of deltas, which Git takes apart several times faster than libgit2.

@@ -15,7 +15,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from hn_memory.values import NamedTuple
 
 ObjectFormat = Literal["sha1", "sha256"]
 ObjectType = Literal["blob", "tree", "commit", "tag"]

@@ -12,6 +12,9 @@ from hn_memory.repository.base import ObjectInfo, ObjectType
 from hn_memory.repository.spawn import Child, reason
 
 _BATCH = 256
+_LARGE_BATCH = 8192
+
+_MISSING = b" missing"
 
 Content = tuple[str, ObjectType, bytes]
 
@@ -24,12 +27,19 @@ class CatFile:
     reads the rest of an old answer.
     """
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], *, legacy: bool = False) -> None:
-        """`command` is everything before `cat-file`; `legacy` forgoes `--batch-command` from the start."""
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], *, legacy: bool = False, running: Child | None = None
+    ) -> None:
+        """`command` is everything before `cat-file`; `legacy` forgoes `--batch-command` from the start.
+
+        `running` is a child with `--batch-command` that runs already and was asked nothing yet.
+        """
         self._command = [*command, "cat-file"]
         self._env = dict(env)
         self._legacy = legacy
         self._pipes: dict[str, _Pipe] = {}
+        if running is not None:
+            self._pipes["command"] = _Pipe(running)
         self._open: _Contents | None = None
 
     def close(self) -> None:
@@ -66,15 +76,17 @@ class CatFile:
             HnError `object-store-broken`: as `info`.
         """
         missing: set[str] = set()
-        for at in range(0, len(oids), _BATCH):
-            batch = oids[at : at + _BATCH]
+        for at in range(0, len(oids), _LARGE_BATCH):
+            batch = oids[at : at + _LARGE_BATCH]
             pipe = self._ask("info", batch)
             try:
-                lines = pipe.lines(len(batch))
+                answers = pipe.text(len(batch))
             except BaseException:
                 self.close()
                 raise
-            missing.update(oid for oid, line in zip(batch, lines, strict=True) if line.endswith(b" missing"))
+            # Mostly all of them are there, and no line need be looked at.
+            if _MISSING in answers:
+                missing.update(line[: -len(_MISSING)].decode("ascii") for line in _lines_of_the_missing(answers))
         return missing
 
     def contents(self, oids: Sequence[str]) -> Iterator[Content]:
@@ -112,10 +124,9 @@ class CatFile:
             pipe = None
         pipe = pipe or self._start(kind)
         if self._legacy:
-            pipe.outgoing += b"".join(os.fsencode(name) + b"\n" for name in names)
+            pipe.outgoing += os.fsencode("\n".join(names) + "\n")
             return pipe
-        verb = question.encode() + b" "
-        pipe.outgoing += b"".join(verb + os.fsencode(name) + b"\n" for name in names) + b"flush\n"
+        pipe.outgoing += os.fsencode(f"{question} " + f"\n{question} ".join(names) + "\nflush\n")
         if not pipe.proven and not pipe.answers():
             if b"usage:" not in pipe.child.errors:
                 raise pipe.broken()
@@ -129,6 +140,10 @@ class CatFile:
         pipe = _Pipe(Child([*self._command, *flags[kind]], self._env))
         self._pipes[kind] = pipe
         return pipe
+
+
+def _lines_of_the_missing(answers: bytes) -> Iterator[bytes]:
+    return (line for line in answers.split(b"\n") if line.endswith(_MISSING))
 
 
 def _header_info(line: bytes) -> tuple[str, ObjectInfo] | None:
@@ -176,15 +191,21 @@ class _Pipe:
 
     def lines(self, count: int) -> list[bytes]:
         """The next lines, without their newlines; all at once, for answers of one line each."""
+        return self.text(count).split(b"\n")[:-1]
+
+    def text(self, count: int) -> bytes:
+        """The next `count` lines as they are. Nothing else was asked, so nothing may follow them."""
         seen = self.arrived.count(b"\n")
         while seen < count:
             at = len(self.arrived)
             if not self._more():
                 raise self.broken()
             seen += self.arrived.count(b"\n", at)
-        *lines, rest = bytes(self.arrived).split(b"\n")
-        self.arrived[:] = b"\n".join([*lines[count:], rest])
-        return lines[:count]
+        if seen > count or not self.arrived.endswith(b"\n"):
+            raise self.broken()
+        text = bytes(self.arrived)
+        self.arrived.clear()
+        return text
 
     def body(self, size: int) -> bytes:
         """The bytes of an object and the newline after it."""

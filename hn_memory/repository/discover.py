@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hn_memory.errors import HnError, NotFoundError
 from hn_memory.repository.base import Layout, ObjectFormat
 from hn_memory.repository.paths import display, without_homes
 from hn_memory.repository.spawn import Child, Completed, collect
+
+if TYPE_CHECKING:
+    from hn_memory.repository.ahead import Ahead
 
 # Everything named GIT_* is dropped but these. They say how to reach remotes, whom to trust there and where the
 # user's own configuration lives; none of them can name another repository, object store or ref.
@@ -75,10 +79,27 @@ def lazy_fetch_forbidden() -> bool:
     return os.environ.get("GIT_NO_LAZY_FETCH", "").lower() not in _FALSE
 
 
-def discover(start: Path | None, *, git_dir: Path | None = None) -> Layout:
+_QUESTIONS = (
+    *("--is-bare-repository", "--is-shallow-repository", "--show-object-format", "--show-ref-format"),
+    *("--path-format=absolute", "--git-dir", "--git-common-dir", "--show-prefix", "--show-toplevel"),
+)
+
+
+def layout_question(base: Sequence[str]) -> list[str]:
+    """The command that says where the repository is and of what kind."""
+    return [*base, "rev-parse", *_QUESTIONS]
+
+
+def settings_question(base: Sequence[str]) -> list[str]:
+    """The command that says whether a remote promises objects."""
+    return [*base, "config", "-z", "--get-regexp", _PROMISOR]
+
+
+def discover(start: Path | None, *, git_dir: Path | None = None, ahead: Ahead | None = None) -> Layout:
     """Find the repository around `start` (None: the current directory), or the one at `git_dir`.
 
-    Two Git children run side by side, so that the answer takes the time of one.
+    Two Git children run side by side, so that the answer takes the time of one; or they run already, `ahead`,
+    for the current directory.
 
     Raises:
         NotFoundError `not-a-repository`: there is none.
@@ -93,11 +114,9 @@ def discover(start: Path | None, *, git_dir: Path | None = None) -> Layout:
     if git_dir is not None:
         # Git would read it from `start`; a person means it from where they stand.
         base.append(f"--git-dir={os.path.abspath(git_dir)}")  # noqa: PTH100
-    questions = ["--is-bare-repository", "--is-shallow-repository", "--show-object-format", "--show-ref-format"]
-    questions += ["--path-format=absolute", "--git-dir", "--git-common-dir", "--show-prefix", "--show-toplevel"]
-    asked = Child([*base, "rev-parse", *questions], env)
+    asked = (ahead and ahead.take("layout")) or Child(layout_question(base), env)
     try:
-        settings = Child([*base, "config", "-z", "--get-regexp", _PROMISOR], env)
+        settings = (ahead and ahead.take("settings")) or Child(settings_question(base), env)
         try:
             done = collect(asked)
             promisor = _promisor(collect(settings).stdout)
@@ -112,7 +131,7 @@ def discover(start: Path | None, *, git_dir: Path | None = None) -> Layout:
         raise HnError("git-missing", "this Git is too old", hint="install Git 2.31 or newer")
     if len(lines) > 8:
         # A path with a newline in it: ask for the four paths one at a time.
-        lines[4:] = [_single(base, env, question) for question in questions[5:]]
+        lines[4:] = [_single(base, env, question) for question in _QUESTIONS[5:]]
     bare, shallow, object_format, ref_format, found, common, prefix, *top = lines
     work_tree = Path(top[0]) if top and top[0] else None
     if work_tree is None and bare == "false" and git_dir is None:

@@ -15,6 +15,7 @@ import pygit2
 from pygit2.enums import ConfigLevel, Option, ReferenceType, RepositoryOpenFlag
 
 from hn_memory.errors import HnError
+from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository import reading
 from hn_memory.repository.base import (
     Layout,
@@ -25,11 +26,12 @@ from hn_memory.repository.base import (
     Repository,
     TreeEntry,
 )
+from hn_memory.repository.loose import write_loose
 from hn_memory.repository.process import ProcessRepository, store_refused
 from hn_memory.repository.refwriter import IDENTITY, moved, one_line
 
 _TYPES: Final[dict[int, ObjectType]] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
-_NUMBERS: Final[dict[ObjectType, int]] = {name: number for number, name in _TYPES.items()}
+_COMMIT: Final = 1
 
 # Beyond this, one pack is quicker to write and to read than loose objects.
 _LOOSE_LIMIT = 1000
@@ -79,12 +81,9 @@ class LibgitRepository(Repository):
         return self._lookup(name, dangling=True)
 
     def update_refs(self, updates: Sequence[RefUpdate], message: str, pass_fds: Sequence[int] = ()) -> None:
-        if len(updates) == 1 and updates[0].old is not None and updates[0].new is not None:
-            name, new, old = updates[0].name, updates[0].new, updates[0].old
-            held = self._lookup(name, dangling=True)
-            if held is None or held.symbolic is not None or held.target != old:
-                raise moved(name)
-            if new in self.info([new]) and not self._special() and self._move(name, new, old, message):
+        if len(updates) == 1 and not self._special():
+            name, new, old = updates[0]
+            if new is not None and old is not None and self._move(name, new, old, message):
                 return
         # Whatever went wrong, Git tries again: it waits for locks, and its refusals are the ones we word.
         self._git.update_refs(updates, message, pass_fds)
@@ -109,9 +108,10 @@ class LibgitRepository(Repository):
 
     def info(self, oids: Iterable[str]) -> Mapping[str, ObjectInfo]:
         odb = self._fresh().odb
+        length = self.oid_length
         found: dict[str, ObjectInfo] = {}
         for oid in dict.fromkeys(oids):
-            if not reading.is_full_id(oid, self.oid_length):
+            if not reading.is_full_id(oid, length):
                 continue
             try:
                 kind, size = odb.read_header(oid)
@@ -119,13 +119,14 @@ class LibgitRepository(Repository):
                 continue
             except pygit2.GitError as error:
                 raise reading.corrupt(oid) from error
-            found[oid] = ObjectInfo(_TYPES[int(kind)], size)
+            found[oid] = ObjectInfo(_TYPES[kind], size)
         return found
 
     def read(self, oids: Iterable[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
         # Compares every object with its ID: libgit2 does so unless told otherwise.
+        length = self.oid_length
         for oid in oids:
-            if not reading.is_full_id(oid, self.oid_length):
+            if not reading.is_full_id(oid, length):
                 continue
             try:
                 kind, data = self._read_one(oid)
@@ -133,7 +134,7 @@ class LibgitRepository(Repository):
                 continue
             except pygit2.GitError as error:
                 raise reading.corrupt(oid) from error
-            yield oid, _TYPES[int(kind)], data
+            yield oid, _TYPES[kind], data
 
     def entries(self, commit: str, paths: Sequence[str]) -> dict[str, TreeEntry | None]:
         return reading.entries(self.read, commit, paths)
@@ -146,18 +147,35 @@ class LibgitRepository(Repository):
         return self._decided.answer(commit, commits, lambda unknown: self._walked(commit, unknown))
 
     def parents(self, tip: str, stop: str | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-        return reading.first_parents(self.read, tip, stop)
+        at: str | None = tip
+        while at is not None and at != stop:
+            try:
+                kind, data = self._read_one(at)
+            except (KeyError, ValueError, pygit2.GitError):
+                break
+            if kind != _COMMIT:
+                break
+            tree, links = reading.commit_links(at, data)
+            yield at, tree, links
+            at = links[0] if links else None
+        else:
+            return
+        # Something is absent, damaged or no commit: the same walk again, in slower words.
+        yield from reading.first_parents(self.read, at, stop)
 
     # -- writing ------------------------------------------------------------------------------------------
 
     def write_objects(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
         if len(objects) > _LOOSE_LIMIT or self._special():
             return self._git.write_objects(objects)
-        odb = self._fresh().odb
+        place = str(self.layout.objects)
+        named = [(object_id(kind, data, self.layout.object_format), kind, data) for kind, data in objects]
         try:
-            return [str(odb.write(_NUMBERS[kind], data)) for kind, data in objects]
-        except (pygit2.GitError, OSError) as error:
-            raise store_refused(self.layout.objects, str(error)) from error
+            for oid, kind, data in named:
+                write_loose(place, oid, kind, data)
+        except OSError as error:
+            raise store_refused(self.layout.objects, error.strerror or "unknown reason") from error
+        return [oid for oid, _, _ in named]
 
     def write_pack(self, count: int, objects: Iterable[tuple[ObjectType, bytes]]) -> None:
         if count > _LOOSE_LIMIT:
@@ -244,11 +262,11 @@ class LibgitRepository(Repository):
         return Ref(name, None, str(found.target))
 
     def _move(self, name: str, new: str, old: str, message: str) -> bool:
-        """Compare and swap under the lock of the ref; False when libgit2 would not."""
+        """Compare and swap under the lock of the ref; False when libgit2 would not (for want of the object, too)."""
         try:
             found = self._opened.lookup_reference(name)
             if found.type == ReferenceType.SYMBOLIC or str(found.target) != old:
-                return False
+                raise moved(name)
             found.set_target(new, one_line(message))
         except (pygit2.GitError, OSError, KeyError, ValueError):
             return False

@@ -25,10 +25,11 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from hn_memory.errors import ConflictError
 from hn_memory.repository.private import PrivateFiles, refuse
+from hn_memory.values import NamedTuple
 
 LOCK: Final = "lock"
 DEFAULT_TIMEOUT: Final = 10.0

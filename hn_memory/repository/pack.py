@@ -16,6 +16,11 @@ from hn_memory.repository.base import ObjectFormat, ObjectType
 
 _NUMBERS: Final[dict[ObjectType, int]] = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 
+_SHORT: Final = 128
+"""Bytes up to which an object is stored as it is."""
+
+_CHECKSUM: Final = struct.Struct(">I").pack
+
 
 def pack(objects: Sequence[tuple[ObjectType, bytes]], object_format: ObjectFormat) -> bytes:
     """A complete pack of these objects, each stored whole, with the trailer of the object format."""
@@ -29,11 +34,22 @@ def pack_parts(count: int, objects: Iterable[tuple[ObjectType, bytes]], object_f
     digest.update(head)
     yield head
     for kind, data in objects:
-        # Level 1: Git stores loose objects anew at its own level, so ours only has to be quick.
-        part = _header(_NUMBERS[kind], len(data)) + zlib.compress(data, 1)
+        part = _header(_NUMBERS[kind], len(data)) + _deflate(data)
         digest.update(part)
         yield part
     yield digest.digest()
+
+
+def _deflate(data: bytes) -> bytes:
+    """A zlib stream of the data: level 1, since Git stores loose objects anew at its own level and ours only has to be
+    quick.
+
+    IDs and signatures look random, so what is short is not worth the attempt: one stored block (RFC 1950 and 1951).
+    """
+    size = len(data)
+    if size > _SHORT:
+        return zlib.compress(data, 1)
+    return b"".join((b"\x78\x01\x01", struct.pack("<HH", size, size ^ 0xFFFF), data, _CHECKSUM(zlib.adler32(data))))
 
 
 def _header(number: int, size: int) -> bytes:

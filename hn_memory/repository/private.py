@@ -140,6 +140,14 @@ class PrivateFiles:
         except NotFoundError:
             return []
 
+    def sweep(self, directory: str) -> None:
+        """Delete temporary files of killed writers; only for who alone may be writing there."""
+        with suppress(NotFoundError), self._directory(_split(directory), create=False) as handle:
+            for name in os.listdir(handle):  # noqa: PTH208
+                if name.startswith(_TEMPORARY):
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=handle)
+
     def directory(self, name: str = "") -> Path:
         """The path of a private directory, created (0700) when it is absent and checked on the way."""
         with self._directory(_split(name), create=True):
@@ -194,6 +202,10 @@ class PrivateFiles:
 
     @staticmethod
     def _open_or_create(directory: int, base: str) -> int:
+        try:
+            return os.open(base, os.O_RDWR | _FILE, dir_fd=directory)
+        except FileNotFoundError:
+            pass
         try:
             handle = os.open(base, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=directory)
         except FileExistsError:

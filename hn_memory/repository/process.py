@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hn_memory.errors import HnError, NotFoundError
 from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository import reading
+from hn_memory.repository.ahead import SOURCE_PREFIXES, Ahead, backend_environment, listing
 from hn_memory.repository.base import (
     Layout,
     ObjectInfo,
@@ -50,14 +51,17 @@ class ProcessRepository(Repository):
 
     backend = "git"
 
-    def __init__(self, layout: Layout, *, legacy_cat_file: bool = False) -> None:
-        """Nothing starts yet. `legacy_cat_file` does without `--batch-command`, as Git before 2.36."""
+    def __init__(self, layout: Layout, *, legacy_cat_file: bool = False, ahead: Ahead | None = None) -> None:
+        """Nothing starts yet. `legacy_cat_file` does without `--batch-command`, as Git before 2.36.
+
+        `ahead` are children that run already, for this same repository; they are ours to end.
+        """
         self.layout = layout
         self._legacy = legacy_cat_file
         # Relative URLs of a remote, which a lazy fetch may need, are relative to here.
         self._command = [*GIT, "-C", str(layout.work_tree or layout.git_dir), f"--git-dir={layout.git_dir}"]
-        # The shallow file is set aside, so that a boundary commit shows the parents it records.
-        self._env = git_environment() | {"GIT_SHALLOW_FILE": "", "GIT_NO_LAZY_FETCH": "1"}
+        self._env = backend_environment(git_environment())
+        self._ahead = ahead
         self._scratch: Scratch | None = None
         self._checker: CatFile | None = None
         self._fetcher: CatFile | None = None
@@ -70,6 +74,8 @@ class ProcessRepository(Repository):
                 reader.close()
         if self._scratch is not None:
             self._scratch.close()
+        if self._ahead is not None:
+            self._ahead.stop()
         self._checker = self._fetcher = self._scratch = None
 
     # -- refs ---------------------------------------------------------------------------------------------
@@ -83,15 +89,6 @@ class ProcessRepository(Repository):
             found[name] = Ref(name, None, symbolic) if symbolic else Ref(name, target)
         inside = [ref for ref in found.values() if reading.is_below(ref.name, prefixes)]
         return sorted(inside, key=lambda ref: ref.name.encode("utf-8", "surrogateescape"))
-
-    def broken_refs(self, *prefixes: str) -> list[str]:
-        """Names of refs that hold no object ID, as a crash of the machine leaves them.
-
-        Git passes them over wherever it lists refs, and so do both backends; a diagnosis may want them.
-        """
-        mark = "warning: ignoring broken ref "
-        lines = self._listing(prefixes).stderr.decode("utf-8", "surrogateescape").split("\n")
-        return sorted(line.removeprefix(mark) for line in lines if line.startswith(mark))
 
     def ref(self, name: str) -> Ref | None:
         if name.startswith("refs/"):
@@ -151,9 +148,9 @@ class ProcessRepository(Repository):
 
     def absent(self, oids: Iterable[str]) -> set[str]:
         wanted = set(oids)
-        names = [oid for oid in wanted if reading.is_full_id(oid, self.oid_length)]
+        names = reading.full_ids(wanted, self.oid_length)
         # An ID of the wrong length does not exist; it is no abbreviation.
-        malformed = wanted.difference(names)
+        malformed = wanted.difference(names) if len(names) < len(wanted) else set()
         return malformed | self._reader().absent(names) if names else malformed
 
     def read(self, oids: Iterable[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
@@ -235,8 +232,8 @@ class ProcessRepository(Repository):
         return run([*self._command, *arguments], self._env)
 
     def _listing(self, prefixes: Sequence[str]) -> Completed:
-        form = "--format=%(refname)%00%(objectname)%00%(symref)"
-        done = self._run("for-each-ref", form, "--", *(prefix.rstrip("/") for prefix in prefixes))
+        running = self._ahead.take("refs") if self._ahead is not None and tuple(prefixes) == SOURCE_PREFIXES else None
+        done = self._run(*listing(prefixes)) if running is None else collect(running)
         if done.status:
             raise HnError("refs-unreadable", f"Git cannot list the refs: {without_homes(done.reason)}")
         return done
@@ -265,7 +262,9 @@ class ProcessRepository(Repository):
                 self._fetcher = CatFile(self._command, env, legacy=self._legacy)
             return self._fetcher
         if self._checker is None:
-            self._checker = CatFile(*self._unfetching(), legacy=self._legacy)
+            # An empty repository stands between Git and a promisor, and that is not the one it runs ahead in.
+            running = None if self._ahead is None or self.layout.promisor else self._ahead.take("objects")
+            self._checker = CatFile(*self._unfetching(), legacy=self._legacy, running=running)
         return self._checker
 
     def _unfetching(self) -> tuple[list[str], dict[str, str]]:

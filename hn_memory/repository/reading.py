@@ -15,13 +15,23 @@ from hn_memory.repository.base import ObjectType, TreeEntry
 
 Read = Callable[[Sequence[str]], Iterator[tuple[str, ObjectType, bytes]]]
 
-_HEX = frozenset("0123456789abcdefABCDEF".lower())
+_HEX = "0123456789abcdef"
 _BATCH = 512
 
 
 def is_full_id(oid: str, length: int) -> bool:
     """Is this the full lower-case form of an object ID of `length` digits?"""
-    return len(oid) == length and _HEX.issuperset(oid)
+    return len(oid) == length and not oid.strip(_HEX)
+
+
+def full_ids(oids: Iterable[str], length: int) -> list[str]:
+    """Those that are full IDs, each once. Thousands of them, as recall has to ask about, are checked at a stroke."""
+    wanted = list(set(oids))
+    if set(map(len, wanted)) <= {length} and not "".join(wanted).encode(errors="replace").translate(
+        None, _HEX.encode()
+    ):
+        return wanted
+    return [oid for oid in wanted if is_full_id(oid, length)]
 
 
 def missing(oid: str, what: str = "object") -> NotFoundError:
@@ -40,20 +50,25 @@ def commit_links(oid: str, data: bytes) -> tuple[str, tuple[str, ...]]:
     Raises:
         HnError `object-corrupt`: the bytes are no commit.
     """
-    try:
-        header = data.partition(b"\n\n")[0].decode("ascii", "replace").split("\n")
-        if not header[0].startswith("tree "):
-            raise ValueError("no tree")
-        parents: list[str] = []
-        for line in header[1:]:
-            if not line.startswith("parent "):
-                break
-            parents.append(line[7:])
-        if not all(is_full_id(name, len(oid)) for name in (header[0][5:], *parents)):
-            raise ValueError("malformed ID")
-    except ValueError as error:
-        raise corrupt(oid) from error
-    return header[0][5:], tuple(parents)
+    if not data.startswith(b"tree "):
+        raise corrupt(oid)
+    length = len(oid)
+    tree = _id_at(oid, data, 5)
+    at = length + 6
+    parents: list[str] = []
+    while data.startswith(b"parent ", at):
+        parents.append(_id_at(oid, data, at + 7))
+        at += length + 8
+    return tree, tuple(parents)
+
+
+def _id_at(commit: str, data: bytes, at: int) -> str:
+    """The ID that fills the rest of a line."""
+    end = at + len(commit)
+    found = data[at:end].decode("ascii", "replace")
+    if not is_full_id(found, len(commit)) or data[end : end + 1] not in (b"\n", b""):
+        raise corrupt(commit)
+    return found
 
 
 def read_one(read: Read, oid: str, kind: ObjectType) -> bytes:
@@ -75,19 +90,20 @@ def tree_entry(tree: str, data: bytes, name: bytes) -> TreeEntry | None:
     Raises:
         HnError `object-corrupt`: the bytes are no tree.
     """
-    if b" " + name + b"\0" not in data:
+    mark = b" " + name + b"\0"
+    if mark not in data:
         return None
     raw = len(tree) // 2
     at = 0
     try:
         while at < len(data):
-            space = data.index(b" ", at)
-            nul = data.index(b"\0", space)
-            if data[space + 1 : nul] == name:
+            nul = data.index(b"\0", at)
+            # No mode holds a blank, so the name is all that stands between the first one and the zero.
+            if data.startswith(mark, nul - len(name) - 1) and b" " not in data[at : nul - len(name) - 1]:
                 oid = data[nul + 1 : nul + 1 + raw]
                 if len(oid) != raw:
                     raise ValueError("cut short")
-                return TreeEntry(data[at:space].decode("ascii").rjust(6, "0"), name, oid.hex())
+                return TreeEntry(data[at : nul - len(name) - 1].decode("ascii").rjust(6, "0"), name, oid.hex())
             at = nul + 1 + raw
     except ValueError as error:
         raise corrupt(tree) from error

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead, StreamChain
+from hn_memory.protocol.identifiers import LOCAL_PREFIX, REMOTES_PREFIX
 from hn_memory.protocol.projection import SourceMemory
 from hn_memory.repository.base import Repository
-from hn_memory.repository.streams import InvalidSource, Source, list_sources, read_stream
+from hn_memory.repository.streams import InvalidSource, Source, list_sources, read_stream, shown_name
 
 
 class VerifiedSet:
@@ -97,3 +100,39 @@ def scan(repository: Repository, progress: Callable[[str], None] | None = None) 
                 result.memories[memory.id] = memory
     result.invalid.sort(key=lambda item: item.ref)
     return result
+
+
+def unlisted(repository: Repository) -> list[InvalidSource]:
+    """Memory refs that Git passes over where it lists refs, so that a stream could vanish in silence.
+
+    These are symbolic refs whose end does not exist, and files without an object ID, as a crash of the machine
+    leaves them. Only refs that are files can be so.
+    """
+    layout = repository.layout
+    if layout.ref_format != "files":
+        return []
+    found: list[InvalidSource] = []
+    listed = {ref.name for ref in repository.refs(LOCAL_PREFIX, REMOTES_PREFIX)}
+    for name in _files(layout.common_dir, LOCAL_PREFIX) + _files(layout.common_dir, REMOTES_PREFIX):
+        if name in listed or name.endswith(".lock") or not _is_memory(name):
+            continue
+        ref = repository.ref(name)
+        if ref is not None and ref.symbolic is not None:
+            reason = f"a symbolic ref to {shown_name(ref.symbolic)}, which does not exist"
+            found.append(InvalidSource(shown_name(name), reason, "source-symbolic"))
+        elif ref is None and (layout.common_dir / name).is_file():
+            found.append(InvalidSource(shown_name(name), "its file holds no object ID", "source-broken"))
+    return found
+
+
+def _files(top: Path, prefix: str) -> list[str]:
+    """Names of all files below a directory of refs."""
+    return [
+        os.path.relpath(os.path.join(where, name), top)  # noqa: PTH118
+        for where, _, names in os.walk(top / prefix)
+        for name in sorted(names)
+    ]
+
+
+def _is_memory(name: str) -> bool:
+    return name.startswith(LOCAL_PREFIX) or name.split("/")[4:5] == ["memory"]

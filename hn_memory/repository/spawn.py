@@ -12,9 +12,9 @@ import fcntl
 import os
 import select
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from hn_memory.errors import HnError
+from hn_memory.values import NamedTuple
 
 _CHUNK = 1 << 16
 # POSIX fixes the numbers; the module `signal` would first build its enumerations.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -18,6 +18,7 @@ from hn_memory.protocol.identifiers import (
     parse_source_ref,
 )
 from hn_memory.repository.base import ObjectInfo, Repository, TreeEntry, parse_tree
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     from hn_memory.protocol.chain import StreamCommit, StreamEntry
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _BATCH = 512
 
 _MEMORY_NAME, _SIGNATURE_NAME = MEMORY_FILE.encode(), SIGNATURE_FILE.encode()
+_LIMITS = {name.encode(): limit for name, limit in limits.FILE_BYTES.items()}
 _FIRST = f"{FILE_MODE} {MEMORY_FILE}\0".encode()
 _SECOND = f"{FILE_MODE} {SIGNATURE_FILE}\0".encode()
 
@@ -55,19 +57,19 @@ def list_sources(repository: Repository) -> tuple[list[Source], list[InvalidSour
         try:
             name = parse_source_ref(ref.name)
         except HnError as error:
-            invalid.append(InvalidSource(_shown(ref.name), error.message, error.code))
+            invalid.append(InvalidSource(shown_name(ref.name), error.message, error.code))
             continue
         if name is None:
             continue
         if ref.target is None:
             # The fingerprint covers every well-named source; a symbolic one has no head of its own.
-            sources.append(Source(name, _shown(ref.symbolic or ""), "a memory ref must not be symbolic"))
+            sources.append(Source(name, shown_name(ref.symbolic or ""), "a memory ref must not be symbolic"))
         else:
             sources.append(Source(name, ref.target))
     return sources, invalid
 
 
-def _shown(name: str) -> str:
+def shown_name(name: str) -> str:
     """A ref name as text: Git allows any bytes in one, and a report or a fingerprint cannot hold them."""
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
@@ -119,10 +121,10 @@ def _read_batch(repository: Repository, batch: list[Walked]) -> Iterator[StreamC
         if kind == "tree":
             trees[oid] = _parse_tree(data, repository.oid_length)
     sizes = {
-        entry.oid: limits.FILE_BYTES[entry.name.decode()]
+        entry.oid: _LIMITS[entry.name]
         for entries in trees.values()
         for entry in entries
-        if entry.mode == FILE_MODE and entry.name.decode(errors="replace") in limits.FILE_BYTES
+        if entry.mode == FILE_MODE and entry.name in _LIMITS
     }
     infos = repository.info(sizes)
     wanted = [oid for oid in sizes if oid not in infos or (infos[oid].type == "blob" and infos[oid].size <= sizes[oid])]

@@ -7,11 +7,14 @@ come and go between two of them (section 5).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from hn_memory.errors import NotFoundError
 from hn_memory.protocol.identifiers import ABSENT
-from hn_memory.protocol.projection import AnchorLike
 from hn_memory.repository.base import ObjectInfo, Repository
+
+if TYPE_CHECKING:
+    from hn_memory.protocol.shapes import AnchorLike
 
 _FILE_MODES = frozenset({"100644", "100755", "120000"})
 
@@ -56,9 +59,11 @@ class RepositoryWorld:
 
     def absent(self, oids: Iterable[str]) -> set[str]:
         """Those of the objects that do not exist here; asked in bulk, where not asked before."""
-        unknown = set(oids) - self._present
+        unknown = set(oids)
+        if self._present:
+            unknown -= self._present
         absent = self._repository.absent(unknown)
-        self._present |= unknown - absent
+        self._present |= unknown - absent if absent else unknown
         return absent
 
     def anchor_state(self, anchor: AnchorLike) -> str | None:

@@ -6,10 +6,9 @@ writer reads again and signs again, a bounded number of times. Success is report
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import ConflictError, HnError
 from hn_memory.protocol.chain import ChainHead
@@ -24,6 +23,7 @@ from hn_memory.repository.base import ObjectType, RefUpdate, Repository
 from hn_memory.repository.clock import Clock, timestamp
 from hn_memory.repository.locks import WriterLock
 from hn_memory.repository.refwriter import BROKEN_OFF
+from hn_memory.values import NamedTuple
 
 ATTEMPTS: Final = 12
 _PAUSE: Final = 0.01
@@ -89,6 +89,8 @@ def append(
         conflict: ConflictError | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
+                import random  # it brings in hashlib, which the first attempt has no need of
+
                 time.sleep(_PAUSE * attempt * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
             current = repository.ref(ref)
             if current is not None and current.target is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.protocol.canonical import require_text
@@ -23,6 +23,7 @@ from hn_memory.protocol.record import (
 from hn_memory.protocol.requests import RecordRequest, normal_topics
 from hn_memory.repository.base import Repository
 from hn_memory.service.environment import Environment
+from hn_memory.values import NamedTuple
 
 _BLOB_MODES: Final = frozenset({"100644", "100755", "120000"})
 

@@ -107,7 +107,7 @@ def _verified_heads(environment: Environment) -> dict[tuple[str, str], tuple[int
 
     index = environment.index()
     found: dict[tuple[str, str], tuple[int, str]] = {}
-    for ref, head, sequence, _, _ in index.query(lambda db: list(source_rows(db))):
+    for ref, head, sequence, _, _ in environment.query(index, lambda db: list(source_rows(db))):
         source = parse_source_ref(ref)
         if source is not None:
             key = (source.actor, source.stream)

@@ -10,6 +10,8 @@ from hn_memory.repository.base import Repository
 from hn_memory.repository.clock import Clock, system_clock
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from hn_memory.index.store import Index
     from hn_memory.index.update import Progress
     from hn_memory.protocol.chain import ChainHead
@@ -135,6 +137,14 @@ class Environment:
 
             self._index = Index(self.repository, self.progress)
         return self._index
+
+    def query(self, index: Index, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Ask an index that was refreshed, and say so when it was found damaged on the way."""
+        before = (index.state, index.detail)
+        answer = index.query(ask)
+        if (index.state, index.detail) != before:
+            self.note_index(index)
+        return answer
 
     def note_index(self, index: Index) -> None:
         """Say in one line what became of an index that was not simply there."""

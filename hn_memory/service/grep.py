@@ -64,7 +64,7 @@ def grep(environment: Environment, request: Request, pattern: str, ignore_case: 
         document["receipt"] = receipt_document(selection, context, index, db, no_match=PATTERN_MISSING)
         return document
 
-    document = index.query(ask)
+    document = environment.query(index, ask)
     environment.note_invalid(index.invalid)
     return document
 

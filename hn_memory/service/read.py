@@ -44,6 +44,8 @@ from hn_memory.repository.streams import InvalidSource
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.service.environment import Environment
 
+_STRAY = "It is no stream. If it got there by mistake (a shell variable inside quotes), `git update-ref -d` removes it."
+
 
 def recall(environment: Environment, request: Request) -> dict[str, Any]:
     """One page of matches and the receipt (section 7).
@@ -72,7 +74,7 @@ def recall(environment: Environment, request: Request) -> dict[str, Any]:
         document["receipt"] = receipt_document(selection, context, index, db)
         return document
 
-    document = index.query(ask)
+    document = environment.query(index, ask)
     document["receipt"]["hints"] += policy_hints(environment, policy, document["matched"])
     document["receipt"]["hints"] += sync_hints(
         repository.layout.common_dir, index.heads, empty=not document["receipt"]["considered"]
@@ -175,7 +177,7 @@ def show(environment: Environment, memory_id: str) -> dict[str, Any]:
         context = Context(commit, policy_at(repository, commit), RepositoryWorld(repository, commit))
         return _show_document(db, n, context)
 
-    document = index.query(ask)
+    document = environment.query(index, ask)
     environment.note_invalid(index.invalid)
     return document
 
@@ -238,7 +240,7 @@ def log(
             "invalid": [_invalid_document(source) for source in index.invalid],
         }
 
-    document = index.query(ask)
+    document = environment.query(index, ask)
     environment.note_invalid(index.invalid)
     return document
 
@@ -313,7 +315,7 @@ def streams(environment: Environment) -> dict[str, Any]:
     return {
         "version": 0,
         "default": default,
-        "streams": index.query(ask),
+        "streams": environment.query(index, ask),
         "invalid": [_invalid_document(source) for source in index.invalid],
     }
 
@@ -323,13 +325,13 @@ def verify(environment: Environment) -> dict[str, Any]:
 
     The document says of each source whether it holds; `require_valid` turns an invalid one into an error.
     """
-    from hn_memory.repository.scan import scan
+    from hn_memory.index.fullscan import verify_sources
 
-    verified = scan(environment.repository)
+    verified = verify_sources(environment.repository)
     return {
         "version": 0,
         "valid": not verified.invalid,
-        "memories": len(verified.memories),
+        "memories": len(verified.memory_ids),
         "streams": [
             {
                 "ref": source.name.ref,
@@ -357,6 +359,8 @@ def _invalid_document(source: InvalidSource) -> dict[str, Any]:
     if source.commit is not None:
         document["commit"] = source.commit
         document["position"] = source.sequence
+    if source.code == "source-malformed":
+        document["hint"] = _STRAY
     return document
 
 

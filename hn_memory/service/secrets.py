@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError, UsageError
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     import re
@@ -263,16 +264,14 @@ _SHOWN_FINDINGS: Final = 5
 def scan(fields: Iterable[tuple[str, str]]) -> list[Finding]:
     """All credential shapes in the given (name, text) fields, by field in the given order, then by offset."""
     fields = list(fields)
-    # Nearly every record is clean, and one look over all its text says so.
+    # Nearly every record is clean, and one look over all its text says which few rules may be broken.
     everything = "\n".join([text for _, text in fields]).lower()
-    for literal in _literals():
-        if literal in everything:
-            break
-    else:
+    suspected = {name for literal, names in _by_literal() if literal in everything for name in names}
+    if not suspected:
         return []
     findings: list[Finding] = []
     for field, text in fields:
-        found = [Finding(rule, field, offset) for rule, offset in _scan_text(text)]
+        found = [Finding(rule, field, offset) for rule, offset in _scan_text(text, suspected)]
         findings.extend(sorted(found, key=lambda finding: (finding.offset, finding.rule)))
     return findings
 
@@ -307,19 +306,22 @@ def refuse(findings: Iterable[Finding], allowed: Collection[str] = ()) -> None:
     )
 
 
-def _scan_text(text: str) -> Iterator[tuple[str, int]]:
-    lowered = text.lower()
-    for name, rule in _RULES.items():
-        if not any(literal in lowered for literal in rule.literals):
-            continue
+def _scan_text(text: str, names: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for name in names:
+        rule = _RULES[name]
         for found in _compiled(name).finditer(text):
             if not _is_example(_secret(found)) and (rule.accept is None or rule.accept(found)):
                 yield name, found.start()
 
 
 @cache
-def _literals() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(literal for rule in _RULES.values() for literal in rule.literals))
+def _by_literal() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Every literal and the rules that ask for it."""
+    names: dict[str, list[str]] = {}
+    for name, rule in _RULES.items():
+        for literal in rule.literals:
+            names.setdefault(literal, []).append(name)
+    return tuple((literal, tuple(asking)) for literal, asking in names.items())
 
 
 @cache

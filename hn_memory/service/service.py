@@ -17,6 +17,7 @@ from hn_memory.service.environment import Environment
 
 if TYPE_CHECKING:
     from hn_memory.protocol.query import Request
+    from hn_memory.repository.ahead import Ahead
     from hn_memory.service.building import RecordArguments
 
 
@@ -297,6 +298,7 @@ def open_repository(
     actor: str | None = None,
     backend: str = "auto",
     clock: Clock = system_clock,
+    ahead: Ahead | None = None,
 ) -> Service:
     """The service over the repository at `path` (default: the current directory).
 
@@ -304,6 +306,7 @@ def open_repository(
         git_dir: a Git directory named outright, as with `--git-dir`.
         actor: act as this identity of the keyring instead of the active one.
         backend: `auto` and `libgit2` suit a process that stays; `git` starts fastest.
+        ahead: Git children that run already for the current directory.
 
     Raises:
         NotFoundError `not-a-repository`; HnError `repository-unsafe`, `git-missing`.
@@ -311,6 +314,8 @@ def open_repository(
     from hn_memory.repository.discover import discover
     from hn_memory.repository.open import open_repository as open_backend
 
-    layout = discover(None if path is None else Path(path), git_dir=None if git_dir is None else Path(git_dir))
-    repository = open_backend(layout, prefer=backend)  # type: ignore[arg-type]
+    layout = discover(
+        None if path is None else Path(path), git_dir=None if git_dir is None else Path(git_dir), ahead=ahead
+    )
+    repository = open_backend(layout, prefer=backend, ahead=ahead)  # type: ignore[arg-type]
     return Service(Environment(repository, actor, clock))

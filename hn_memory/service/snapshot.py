@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sqlite3
+from typing import Any, Final
 
-from hn_memory.errors import HnError, NotFoundError
+from hn_memory.errors import ConflictError, HnError, NotFoundError
 from hn_memory.index.lookup import memory_count
 from hn_memory.index.schema import SEARCH_TABLES
 from hn_memory.index.snapshotfile import read_snapshot, write_snapshot
 from hn_memory.index.staleness import stale_sources
-from hn_memory.index.store import DATABASE, MISSING, Index, UnusableIndexError
+from hn_memory.index.store import DATABASE, MISSING, Index, UnusableIndexError, is_busy
 from hn_memory.protocol.projection import Context
 from hn_memory.protocol.query import source_fingerprint
 from hn_memory.protocol.snapshot import Snapshot, build_snapshot
@@ -48,8 +49,13 @@ def verify(environment: Environment) -> dict[str, Any]:
     Raises:
         NotFoundError `index-missing`: there is neither a database nor a snapshot.
         HnError `index-corrupt`, `index-incompatible`, `index-stale`.
+        ConflictError `index-locked`: another program holds the database, so that it cannot be looked at.
     """
     database = _database_state(environment)
+    if database == "locked":
+        raise ConflictError(
+            "index-locked", "another program holds the index database", hint="Try again when it has let go of it."
+        )
     if database in ("corrupt", "incompatible"):
         raise _bad(database, "the index database")
     snapshot: str = "missing"
@@ -65,11 +71,21 @@ def verify(environment: Environment) -> dict[str, Any]:
         if stored.source_fingerprint != current.source_fingerprint:
             raise _bad("stale", "the index snapshot")
         if stored != current:
-            raise _bad("corrupt", "the index snapshot")
+            moved = _without_judgments(stored) == _without_judgments(current)
+            raise _bad("stale" if moved else "corrupt", "the index snapshot")
         snapshot = "valid"
     if database == "stale":
         raise _bad("stale", "the index database")
     return {"version": 0, "state": "valid", "database": database, "snapshot": snapshot}
+
+
+# What HEAD and the object store decide of a row; the fingerprint covers neither.
+_JUDGMENTS: Final = frozenset({"applicability", "evidence", "evidenceDetails", "dependencies"})
+
+
+def _without_judgments(snapshot: Snapshot) -> Snapshot:
+    rows = [{name: row[name] for name in row if name not in _JUDGMENTS} for row in snapshot.records]
+    return snapshot._replace(records=rows)
 
 
 def status(environment: Environment) -> dict[str, Any]:
@@ -98,20 +114,26 @@ def _bad(state: str, what: str) -> HnError:
     reasons = {
         "corrupt": "does not hold what its sources say",
         "incompatible": "was made by another version",
-        "stale": "is older than the streams or the policy, which is no fault of theirs",
+        "stale": "is older than the streams, the policy, HEAD or what evidence is here, which is no fault of theirs",
     }
     return HnError(f"index-{state}", f"{what} {reasons[state]}", hint="`hn memory index rebuild` writes it again.")
 
 
 def _database_state(environment: Environment) -> str:
-    """`valid`, `stale`, `missing`, `corrupt` or `incompatible`, as the file stands."""
+    """`valid`, `stale`, `missing`, `corrupt`, `incompatible` or `locked`, as the file stands."""
     index = Index(environment.repository)
     try:
         index.check()
         sources, _ = list_sources(environment.repository)
-        moved, gone = stale_sources(index.db, sources, retry=False)
+        moved, gone = stale_sources(index.db, sources, lambda source, broken: False)
     except UnusableIndexError as error:
+        if error.busy:
+            return "locked"
         return {MISSING: "missing", "it was made by another version": "incompatible"}.get(error.why, "corrupt")
+    except sqlite3.OperationalError as error:
+        if not is_busy(error):
+            raise
+        return "locked"
     finally:
         index.close()
     return "stale" if moved or gone else "valid"

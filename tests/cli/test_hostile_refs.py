@@ -64,3 +64,28 @@ def test_a_symbolic_memory_ref_of_other_bytes_stops_no_reader(repository: Path) 
     assert [source["reason"] for source in document["receipt"]["sources"]["invalid"]] == [
         "a memory ref must not be symbolic"
     ]
+
+
+def test_verify_names_what_git_passes_over(repository: Path) -> None:
+    """A symbolic ref to nothing and a file without an ID are listed by no Git command."""
+    actor = json.loads(hn(repository, "identity", "show", "--json").stdout)["identity"]["actor"]
+    dangling, empty = (f"refs/hn/memory/{actor}/{digit * 64}" for digit in "ef")
+    git(repository, "symbolic-ref", dangling, "refs/heads/nowhere")
+    (repository / ".git" / empty).write_text("")
+    (repository / ".git" / f"refs/hn/memory/{actor}/{'d' * 64}.lock").write_text("")
+    done = hn(repository, "memory", "verify", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 6 and not document["valid"] and document["memories"] == 1
+    assert {(row["ref"], row["code"]) for row in document["invalid"]} == {
+        (dangling, "source-symbolic"),
+        (empty, "source-broken"),
+    }
+    assert "refs/heads/nowhere, which does not exist" in done.stdout.decode()
+
+
+def test_a_stray_ref_is_named_with_a_way_out(repository: Path) -> None:
+    git(repository, "update-ref", "refs/hn/memory/$A", "HEAD")
+    done = hn(repository, "memory", "verify")
+    assert done.returncode == 6
+    assert b"refs/hn/memory/$A" in done.stdout and b"hint: It is no stream." in done.stdout
+    assert b"update-ref -d refs" not in done.stdout

@@ -24,10 +24,10 @@ def loaded_after(*arguments: str) -> set[str]:
     code = f"""
 import sys, os
 sys.argv = ["hn", *{list(arguments)!r}]
-from hn_memory.cli.entry import main
+from hn_memory.cli.entry import answer
 kept = os.dup(1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-main()
+answer()
 os.dup2(kept, 1)
 import json
 print(json.dumps([name for name in sys.modules if type(sys.modules[name]).__name__ != "_StandIn"]))
@@ -143,3 +143,43 @@ def test_deferring_replaces_nothing_that_is_loaded() -> None:
     before = sys.modules["inspect"]
     deferred.install()
     assert sys.modules["inspect"] is before
+
+
+def test_carried_datetime_is_the_real_one() -> None:
+    code = """
+import sys
+from hn_memory.cli import deferred
+deferred.install()
+import datetime, sqlite3
+from datetime import datetime as carried, timezone, timedelta, UTC
+assert type(sys.modules["datetime"]).__name__ == "_StandIn"
+when = carried(2024, 2, 29, 12, tzinfo=UTC) + timedelta(days=1)
+assert when.isoformat() == "2024-03-01T12:00:00+00:00" and carried.strptime("1999", "%Y").year == 1999
+import pickle, copy
+assert pickle.loads(pickle.dumps(when)) == when
+del sys.modules["datetime"]
+import datetime
+print(datetime.datetime is carried, datetime.UTC is UTC)
+"""
+    assert python(code) == "True True\n"
+
+
+def test_threads_work_after_the_stand_in() -> None:
+    code = """
+import sys
+from hn_memory.cli import deferred
+deferred.install()
+from threading import local
+import threading
+assert type(threading).__name__ == "_StandIn"
+from concurrent.futures import ThreadPoolExecutor, ProcessPoolExecutor
+with ThreadPoolExecutor(2) as pool:
+    assert list(pool.map(str, range(4))) == ["0", "1", "2", "3"]
+with ProcessPoolExecutor(1) as pool:
+    assert pool.submit(abs, -3).result() == 3
+import threading as again
+assert again.local is local and again.current_thread() is again.main_thread()
+assert type(again).__name__ == "module"
+print("done")
+"""
+    assert python(code) == "done\n"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +29,12 @@ from index_world import (
 )
 
 from hn_memory import Service
-from hn_memory.index import ingest, update
+from hn_memory.index import ingest, store, update
+from hn_memory.index.fullscan import verify_sources
 from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
 from hn_memory.repository.libgit import LibgitRepository
+from hn_memory.repository.scan import scan
 from hn_memory.repository.writer import Statement
 from hn_memory.service.building import RecordArguments
 
@@ -80,14 +85,14 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The objects whose content is read from now on."""
     objects: list[str] = []
-    original = LibgitRepository.read
+    original = LibgitRepository._read_one
 
-    def counting(self: LibgitRepository, oids: Iterable[str]) -> Iterator[Any]:
-        for found in original(self, oids):
-            objects.append(found[0])
-            yield found
+    def counting(self: LibgitRepository, oid: str) -> Any:
+        found = original(self, oid)
+        objects.append(oid)
+        return found
 
-    monkeypatch.setattr(LibgitRepository, "read", counting)
+    monkeypatch.setattr(LibgitRepository, "_read_one", counting)
     return objects
 
 
@@ -380,3 +385,58 @@ def test_an_append_without_an_index_makes_it(stocked: Twins, verified: list[str]
         service.record(RecordArguments(kind="observation", content="next"))
         assert len(verified) == SOME + 3
     assert is_private(stocked.database)
+
+
+def test_what_stays_missing_is_not_written_down_again(stocked: Twins) -> None:
+    """A source that lacks an object is looked at by every command, and the file is left alone until it is there."""
+    tip = stocked.pen.tip(REF)
+    assert tip is not None
+    blob = git(stocked.here, "rev-parse", f"{tip}:memory.json").strip()
+    loose = stocked.here / ".git" / "objects" / blob[:2] / blob[2:]
+    aside = stocked.here / "aside"
+    loose.rename(aside)
+    with stocked.service() as service:
+        assert [source["code"] for source in service.log()["invalid"]] == ["object-missing"]
+    before = stocked.database.stat()
+    with stocked.service() as service:
+        answer = service.recall(everything())
+        assert answer["receipt"]["index"] == {"state": "fresh"}
+        assert service.log()["invalid"] != []
+    after = stocked.database.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    aside.rename(loose)
+    with stocked.service() as service:
+        assert service.log()["invalid"] == []
+        assert service.recall(everything())["receipt"]["index"] == {"state": "fresh"}
+
+
+def test_damage_met_while_answering_is_said_in_one_line(stocked: Twins) -> None:
+    """What a stored memory holds is looked at when it is shown; the answer is right, and stderr says what happened."""
+    with stocked.service() as service:
+        memory_id = service.log(max_count=1)["entries"][0]["id"]
+        expected = service.show(memory_id)
+    with closing(sqlite3.connect(stocked.database)) as db:
+        db.execute("UPDATE payload SET data = CAST(replace(data, 'says', 'sayz') AS BLOB)")
+        db.commit()
+    (stocked.database.parent / "index.lock").write_bytes(store._stamp(stocked.database.lstat()))
+    with stocked.service() as service:
+        assert service.show(memory_id) == expected
+        assert service.notices == ["the index was rebuilt from the signed commits: it was corrupt"]
+
+
+def test_verifying_on_all_cores_says_what_one_core_says(stocked: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a stream that ends with a commit which is no memory, too."""
+    tip = stocked.pen.tip(REF)
+    assert tip is not None
+    stocked.pen.point(REF, stocked.pen.code([tip], {"x": b"no memory"}))
+    with stocked.service() as service:
+        alone = scan(service.environment.repository)
+        monkeypatch.setattr(ingest, "PARALLEL_FROM", 8)
+        monkeypatch.setattr(ingest, "CHUNK", 4)
+        monkeypatch.setattr(os, "cpu_count", lambda: 2)
+        together = verify_sources(service.environment.repository)
+    assert together.invalid == alone.invalid
+    assert [source.code for source in together.invalid] == ["tree-malformed"]
+    assert together.valid == alone.valid
+    assert together.tips == alone.tips
+    assert together.memory_ids == alone.memories.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -269,6 +270,10 @@ def test_an_incompatible_database(stocked: Twins, service: Service, snapshot: Pa
 # -- stale ------------------------------------------------------------------------------------------------
 
 
+def blob_id(body: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()
+
+
 def more(twins: Twins) -> None:
     twins.pen.append(BOB, observation("more", twins.code.commits["main"]))
 
@@ -313,6 +318,37 @@ def test_a_database_behind_its_sources_is_stale_without_a_snapshot(
     snapshot.unlink()
     more(stocked)
     assert refusal(service.index_verify) == ("index-stale", 1)
+
+
+def test_another_head_makes_the_snapshot_stale(stocked: Twins, service: Service, snapshot: Path) -> None:
+    main = stocked.code.commits["main"]
+    stocked.pen.point("refs/heads/main", stocked.pen.code([], {"unrelated": b"history"}))
+    with pytest.raises(HnError, match="HEAD") as caught:
+        service.index_verify()
+    assert caught.value.code == "index-stale"
+    assert service.index_status()["state"] == "valid"
+    stocked.pen.point("refs/heads/main", main)
+    assert service.index_verify() == VALID
+
+
+def test_evidence_that_arrives_makes_the_snapshot_stale(stocked: Twins, service: Service, snapshot: Path) -> None:
+    body = b"arrives late"
+    stocked.pen.append(BOB, observation("cites", stocked.code.commits["main"], evidence=(f"git:{blob_id(body)}",)))
+    service.index_rebuild()
+    assert service.index_verify() == VALID
+    assert stocked.pen.store("blob", body) == blob_id(body)
+    assert refusal(service.index_verify) == ("index-stale", 1)
+    service.index_rebuild()
+    assert service.index_verify() == VALID
+
+
+def test_a_database_that_another_program_holds(stocked: Twins, service: Service, snapshot: Path) -> None:
+    with closing(sqlite3.connect(stocked.database, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        assert service.index_status()["state"] == "locked"
+        assert refusal(service.index_verify) == ("index-locked", 4)
+        db.execute("ROLLBACK")
+    assert service.index_verify() == VALID
 
 
 def test_another_policy_makes_the_snapshot_stale(stocked: Twins, service: Service, snapshot: Path) -> None:

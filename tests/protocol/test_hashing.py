@@ -32,3 +32,16 @@ print(hashing.new("sha256", b"abc").hexdigest()[:8], hashing.sha1(b"abc").hexdig
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "ba7816bf a9993e36 True\n"
+
+
+def test_nothing_changes_when_openssl_takes_over() -> None:
+    code = """
+import sys
+from hn_memory.protocol import hashing
+before = "hashlib" in sys.modules
+names = ("sha1", "sha256") * hashing.WORTH_IT
+digests = {(name, hashing.new(name, b"abc").hexdigest()) for name in names}
+print(before, "hashlib" in sys.modules, len(digests))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True 2\n"

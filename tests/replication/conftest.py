@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,15 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
         "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n"
     )
     return path
+
+
+@pytest.fixture(scope="module")
+def fast() -> Iterator[Path]:
+    """A directory in memory, where the system has a place for that."""
+    memory = Path("/dev/shm")
+    where = memory if os.access(memory, os.W_OK | os.X_OK) else None
+    with tempfile.TemporaryDirectory(prefix="hn-sync-", dir=where) as path:
+        yield Path(path)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from world import Author, Forge, Store, bare, fsck, git, outcome, refs, sync, texts, words
+from world import Author, Forge, Store, bare, fsck, git, outcome, refs, service, sync, texts, words
 
 from hn_memory.protocol.commit import commit_object
 from hn_memory.protocol.envelope import encode_envelope
@@ -177,13 +177,26 @@ def test_malformed_names_and_junk_refs_are_passed_over(alice: Path, store: Store
     forge = Forge(store, Author(1)).grow(1).publish()
     commit = forge.commits[-1]
     upper = f"refs/hn/memory/{forge.author.actor.upper()}/{forge.stream[7:]}"
-    junk = [f"refs/hn/memory/junk/{number}" for number in range(5_000)]
-    junk += [f"refs/junk/{number}" for number in range(5_000)]
+    actor, digest = forge.author.actor, forge.stream[7:]
+    shapes = (
+        "junk/{0}",
+        f"{actor}/{{0}}",
+        f"{{0:064x}}/{digest}/more",
+        f"{{0:063x}}/{digest}",
+        f"{{0:064x}}/{digest}-",
+    )
+    junk = [f"refs/hn/memory/{shapes[number % 5].format(number)}" for number in range(10_000)]
+    junk += [f"refs/junk/{number}" for number in range(10_000)]
     there = refs(store.path) | dict.fromkeys([upper, *junk], commit)
     # By hand and at once: making them one by one takes Git half a minute.
     lines = "".join(f"{there[ref]} {ref}\n" for ref in sorted(there))
     (store.path / "packed-refs").write_text(f"# pack-refs with: peeled fully-peeled sorted \n{lines}")
-    assert words(sync(alice)) == ["promoted"]
+    with service(alice) as opened:
+        document = opened.sync("origin")
+        assert words(document) == ["promoted"]
+        assert any("10001 malformed" in notice for notice in opened.notices)
+        document = opened.replication_discover("origin")
+        assert (len(document["offers"]), document["malformed"]) == (1, 10_001)
     assert len(refs(alice, "refs/hn")) == 1
 
 
@@ -219,8 +232,6 @@ def test_10001_commits_are_over_budget_and_10000_are_not(alice: Path, store: Sto
 
 
 def test_a_pack_beyond_maxTotalBytes_is_cut_off_while_it_arrives(alice: Path, store: Store) -> None:  # noqa: N802
-    from world import service
-
     noise = os.urandom(4 * 1024 * 1024)
     large = Forge(store, Author(1))
     large.append(extra=[("zzz", "100644", "blob", noise)])

@@ -100,6 +100,15 @@ def test_credentials_are_blotted_out(text: str, expected: str) -> None:
     assert redact(text) == expected
 
 
+def test_the_words_of_ssh_are_kept_and_advice_is_not() -> None:
+    stderr = (
+        b"git@example.org: Permission denied (publickey).\r\nfatal: Could not read from remote repository.\n\n"
+        b"Please make sure you have the correct access rights\nand the repository exists.\n"
+    )
+    expected = "git@example.org: Permission denied (publickey).; Could not read from remote repository."
+    assert Ended(128, b"", stderr).words == expected
+
+
 def test_lines_are_what_a_terminal_would_show_last() -> None:
     assert clean_lines(b"a: 1%\ra: 100%\nremote: no\x1b\n\n") == ["a: 100%", "remote: no\x1b"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from world import Author, Forge, Store, clone, git, outcome, person, refs, say, service, sync, words
 
@@ -37,6 +37,8 @@ from hn_memory.protocol.tips import (
     encode_journal,
     encode_ledger,
 )
+from hn_memory.replication.offers import known_offers, remember_offers
+from hn_memory.repository.private import PrivateFiles
 
 hexes = st.text("0123456789abcdef", min_size=64, max_size=64)
 digests = hexes.map("sha256:{}".format)
@@ -45,9 +47,11 @@ remotes = st.sampled_from(["origin", "a", "_x", "up-stream.2", "x" * 128])
 positive = st.integers(1, 2**60)
 lines = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 tips = st.builds(Tip, remotes, hexes, digests, positive, digests, oids)
+calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
 budgets = st.builds(Budgets, positive, positive, positive, positive, positive)
 
 
+@calm
 @given(remotes, st.one_of(st.none(), st.sets(digests, min_size=1)), budgets, st.lists(lines), st.lists(lines))
 def test_a_selection_comes_back(
     remote: str, streams: set[str] | None, bounds: Budgets, actors: list[str], proposals: list[str]
@@ -59,6 +63,7 @@ def test_a_selection_comes_back(
     assert list(json.loads(data))[:2] == ["version", "remote"]
 
 
+@calm
 @given(st.lists(tips), st.lists(st.builds(
     Acceptance, remotes, hexes, digests, st.sampled_from(ACCEPTABLE), st.none() | oids, lines, lines
 )))  # fmt: skip
@@ -67,6 +72,7 @@ def test_a_ledger_comes_back(found: list[Tip], accepted: list[Acceptance]) -> No
     assert decode_ledger(encode_ledger(ledger)) == ledger
 
 
+@calm
 @given(
     st.lists(st.builds(Move, hexes.map("refs/hn/remotes/o/memory/{}".format), st.none() | oids, oids)), st.lists(tips)
 )
@@ -75,6 +81,7 @@ def test_a_journal_comes_back(moves: list[Move], found: list[Tip]) -> None:
     assert decode_journal(encode_journal(journal)) == journal
 
 
+@calm
 @given(st.sets(st.builds(Gap, remotes, hexes, digests, st.just("anchor-commit"), digests, oids)))
 def test_gaps_come_back(gaps: set[Gap]) -> None:
     assert decode_gaps(encode_gaps(list(gaps))) == sorted(gaps)
@@ -227,6 +234,14 @@ def test_what_a_fresh_clone_is_told(alice: Path, remote: Path, tmp_path: Path, s
         assert any("nobody selected" in hint for hint in opened.init("Ada")["hints"])
     sync(path)
     assert not any("origin" in hint for hint in hints(path))
+
+
+def test_a_remote_cannot_make_what_recall_reads_long(tmp_path: Path) -> None:
+    files = PrivateFiles(tmp_path)
+    offers = [(f"{number:064x}", f"sha256:{number:064x}") for number in range(50_000)]
+    remember_offers(files, "origin", offers)
+    assert known_offers(files, "origin") == offers[:10_000]
+    assert files.path("replication/offers/b3JpZ2lu.json").stat().st_size < 2_000_000
 
 
 def test_recall_says_nothing_of_remotes_where_there_is_none(tmp_path: Path) -> None:

@@ -108,9 +108,6 @@ def test_a_ref_without_an_id_is_no_ref(backend: str, own: World) -> None:
         with pytest.raises(HnError) as caught:
             repository.update_refs([RefUpdate("refs/hn/x", own.commits["c1"], None)], "m")
         assert caught.value.code == "ref-write-failed"
-    with ProcessRepository(discover(own.start)) as asked:
-        assert isinstance(asked, ProcessRepository)
-        assert asked.broken_refs("refs/hn") == ["refs/hn/x"]
 
 
 def test_the_reflog_has_our_message(backend: str, own: World) -> None:

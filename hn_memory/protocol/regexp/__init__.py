@@ -16,9 +16,10 @@ Everything here is pure, and validity, sizes and classes are those of Go 1.25 an
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.errors import UsageError
+from hn_memory.values import NamedTuple
 
 from . import fault, size
 from .ast import Node

@@ -20,7 +20,9 @@ what it repeats.  So an estimate over twice a limit proves a size over that limi
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from hn_memory.values import NamedTuple
 
 from .ast import LAZY, UNBOUNDED, Node, Op
 

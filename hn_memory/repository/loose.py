@@ -1,0 +1,59 @@
+"""Write loose objects: what Git and libgit2 would write, in a third of the system calls.
+
+Source of the format: gitrepository-layout(5) and the Git book, "Git Internals - Git Objects". An object is a zlib
+stream of `<type> <size>`, a zero byte and its content, in a file named by its ID. It appears whole under its name or
+not at all, and is read-only. As with Git's own default for loose objects, nothing waits for the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from contextlib import suppress
+from typing import Final
+
+from hn_memory.repository.base import ObjectType
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_MODE: Final = 0o444
+_TEMPORARY: Final = "tmp_obj_"
+
+
+def write_loose(objects: str, oid: str, kind: ObjectType, data: bytes) -> None:
+    """Store one object under its ID, which the caller has computed.
+
+    Args:
+        objects: the directory of the object store.
+
+    Raises:
+        OSError: the store cannot be written.
+    """
+    directory = f"{objects}/{oid[:2]}"
+    path = f"{directory}/{oid[2:]}"
+    try:
+        # As Git does, so that nobody prunes as old what is needed anew.
+        os.utime(path)
+        return
+    except FileNotFoundError:
+        pass
+    stream = zlib.compress(b"%s %d\0" % (kind.encode("ascii"), len(data)) + data, 1)
+    # A name that `git gc` knows for an unfinished object, should we be killed.
+    temporary = f"{directory}/{_TEMPORARY}{os.urandom(6).hex()}"
+    try:
+        handle = os.open(temporary, _NEW, _MODE)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.mkdir(directory)  # noqa: PTH102 - strings all the way, for speed
+        handle = os.open(temporary, _NEW, _MODE)
+    try:
+        try:
+            rest = memoryview(stream)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+        finally:
+            os.close(handle)
+        os.rename(temporary, path)  # noqa: PTH104
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise

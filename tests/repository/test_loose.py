@@ -1,0 +1,65 @@
+"""Loose objects as Git wants them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hn_memory.protocol.gitobject import object_id
+from hn_memory.repository.base import ObjectType
+from hn_memory.repository.loose import write_loose
+
+BODIES: list[tuple[ObjectType, bytes]] = [
+    ("blob", b""),
+    ("blob", b"text\n" * 5000),
+    ("blob", os.urandom(70_000)),
+    ("tree", b""),
+]
+
+
+def git(place: Path, *arguments: str) -> bytes:
+    return subprocess.run(["git", "-C", str(place), *arguments], capture_output=True, check=True).stdout
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q", "--bare", ".")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("kind", "data"), BODIES, ids=["empty", "text", "random", "tree"])
+def test_git_reads_back_what_was_written(store: Path, kind: ObjectType, data: bytes) -> None:
+    oid = object_id(kind, data, "sha1")
+    write_loose(str(store / "objects"), oid, kind, data)
+    assert git(store, "cat-file", kind, oid) == data
+    git(store, "fsck", "--strict", "--full")
+    path = store / "objects" / oid[:2] / oid[2:]
+    assert stat.S_IMODE(path.stat().st_mode) & 0o222 == 0
+    assert [found.name for found in path.parent.iterdir()] == [oid[2:]]
+
+
+def test_an_object_that_is_there_is_made_young_and_not_written_again(store: Path) -> None:
+    oid = object_id("blob", b"old", "sha1")
+    write_loose(str(store / "objects"), oid, "blob", b"old")
+    path = store / "objects" / oid[:2] / oid[2:]
+    inode = path.stat().st_ino
+    os.utime(path, (1, 1))
+    write_loose(str(store / "objects"), oid, "blob", b"old")
+    assert path.stat().st_ino == inode
+    assert path.stat().st_mtime > 1
+
+
+def test_nothing_is_left_of_a_write_that_failed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    oid = object_id("blob", b"never", "sha1")
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        write_loose(str(store / "objects"), oid, "blob", b"never")
+    assert list((store / "objects" / oid[:2]).iterdir()) == []
