@@ -51,6 +51,13 @@ def run_worker(settings: Settings, bound: socket.socket, certificate: str | None
         ssl_keyfile=private_key,
     )
     server = uvicorn.Server(config)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    # uvicorn's own handlers stand in the meantime; at the end it raises the signal once more, which then is no death.
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, stop)
     server.run(sockets=[bound])
     return server.started
 

@@ -117,6 +117,10 @@ def _measure(
         f"{label}, 32 clients, requests", rate, "/s", size=records, bound=at_least(500),
         note=f"floor {floor['requests']:,.0f}/s; {cpu / len(many['times']) * 1e6:,.0f} us of processor each",
     )  # fmt: skip
+    # What was made lies in tens of thousands of files, and removing them takes a while: say what is known already.
+    bench.note(
+        f"uhp: {label}: " + ", ".join(f"{name} {value:.1f} ms" for name, value in figures.items()) + f", {rate:,.0f}/s"
+    )
     bench.add(f"{label}, requests that failed", sum(failures.values()), "", size=records, bound=at_most(0))
     return figures
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from uhp_harness import Api, Running, error, ok
+from uhp_harness import Api, PlainClient, Running, error, ok
 
 from hn_memory.uhp.server import Settings, open_state
 from hn_memory.uhp.state.keys import change_group
@@ -99,6 +99,7 @@ OPERATIONS = (
 @dataclass
 class World:
     running: Running
+    client: PlainClient
     owner: Api
     ids: dict[str, str]
     records: dict[str, str]
@@ -107,7 +108,8 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(running: Running) -> Iterator[World]:
-    owner = running.api("person:owner")
+    client = PlainClient(running.url)
+    owner = plain(client, running, "person:owner")
     ids: dict[str, str] = {}
     for place, parent in PARENTS.items():
         ids[place] = owner.create(place, None if parent is None else ids[parent], restricted=place in RESTRICTED)
@@ -134,13 +136,20 @@ def world(running: Running) -> Iterator[World]:
             owner.grant(ids[place], f"credential:{name}", *privileges)
         people.append(Person(f"credential:{name}", grants, cap))
     store.close()
-    yield World(running, owner, ids, records, people)
+    yield World(running, client, owner, ids, records, people)
+    client.close()
+
+
+def plain(client: PlainClient, running: Running, principal: str, *cap: str) -> Api:
+    api = running.api(principal, *cap)
+    api.client = client  # type: ignore[assignment]
+    return api
 
 
 def test_every_cell(world: World) -> None:
     cells = 0
     for person in world.people:
-        api = world.running.api(person.name, *person.cap)
+        api = plain(world.client, world.running, person.name, *person.cap)
         for place in PLACES:
             held = person.effective(place)
             memory = world.ids[place]
@@ -162,7 +171,7 @@ def test_every_cell(world: World) -> None:
 def test_what_is_named_of_a_memory(world: World) -> None:
     """Privileges, ancestors, parents, children and counts, as far as each caller may see."""
     for person in world.people:
-        api = world.running.api(person.name, *person.cap)
+        api = plain(world.client, world.running, person.name, *person.cap)
         seen = {place for place in PLACES if person.effective(place)}
         read = {place for place in PLACES if "read" in person.effective(place)}
         entries = {place for place in seen if PARENTS[place] not in seen}

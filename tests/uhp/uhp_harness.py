@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
+from json import dumps
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 
@@ -35,6 +38,44 @@ def open_hn(path: Path) -> HnProvider:
     reader, writer = open_repository(path).environment, open_repository(path).environment
     actor = reader.keyring.require_active().actor
     return HnProvider(reader, writer, actor)
+
+
+class Answer:
+    """An answer as `httpx.Response` shows it, as far as the tests look."""
+
+    def __init__(self, status: int, headers: dict[str, str], content: bytes) -> None:
+        self.status_code = status
+        self.headers = headers
+        self.content = content
+
+    @property
+    def text(self) -> str:
+        return self.content.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class PlainClient:
+    """One connection of `http.client`: for thousands of requests, at a fifth of what httpx takes for each."""
+
+    def __init__(self, url: str) -> None:
+        where = urlsplit(url)
+        self._connection = http.client.HTTPConnection(str(where.hostname), where.port, timeout=60)
+
+    def request(
+        self, method: str, target: str, *, json: Any = None, params: Any = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        if params:
+            target += "?" + urlencode(params)
+        body = None if json is None else dumps(json).encode()
+        self._connection.request(method, target, body, headers or {})
+        found = self._connection.getresponse()
+        listed = {name.lower(): value for name, value in found.getheaders()}
+        return Answer(found.status, listed, found.read())
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 class Api:
