@@ -17,6 +17,7 @@ from hn_memory.protocol.chain import ChainHead, StreamChain
 from hn_memory.protocol.identifiers import local_ref
 from hn_memory.protocol.policy import Policy
 from hn_memory.protocol.record import check_record
+from hn_memory.protocol.shapes import EnvelopeLike
 from hn_memory.protocol.stored import read_stored
 from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.streams import Source, Walked, list_sources, read_walked

@@ -31,12 +31,16 @@ BACKLOG: Final = 2048
 _KEEP_ALIVE_SECONDS: Final = 75
 _PATIENCE_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.2
+_SWITCH_SECONDS: Final = 0.0005
 _TLS: Final = ("certificate", "private_key")
 
 
 def run_worker(settings: Settings, bound: socket.socket, certificate: str | None, private_key: str | None) -> bool:
     """Serve on a bound socket in this process until told to stop; False when it never came up."""
     log_as_json()
+    # A write waits for the interpreter after each of some thirty calls of the system. With the usual 5 ms a busy
+    # loop of reads would hold it up for a tenth of a second.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
         AppFactory(settings),
         factory=True,

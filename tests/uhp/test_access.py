@@ -60,7 +60,7 @@ class Operation:
 
 def body(method: str, *path: str, json: Any = None) -> Callable[[Api, str, dict[str, str]], httpx.Response]:
     def send(api: Api, memory: str, records: dict[str, str]) -> httpx.Response:
-        filled = tuple(part.replace("RECORD", records[memory]) for part in path)
+        filled = tuple(part.replace("RECORD", records.get(memory, NO_RECORD)) for part in path)
         return api.call(method, memory, *filled, json=json)
 
     return send

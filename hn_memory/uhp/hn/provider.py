@@ -25,6 +25,7 @@ from hn_memory.uhp.hn.files import Files
 from hn_memory.uhp.hn.queries import DESCRIPTION, LANGUAGE, Queries
 from hn_memory.uhp.hn.recalling import answer_question
 from hn_memory.uhp.hn.trailers import join
+from hn_memory.uhp.hn.turn import Turn
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View
 from hn_memory.uhp.provider import Provider, Witness, unwitnessed
 from hn_memory.uhp.values import (
@@ -66,6 +67,7 @@ class HnProvider(Provider):
         self._views: dict[str, View] = {}
         self._lock = RLock()
         self._writing = Lock()
+        self._turn = Turn(writer.repository.layout.common_dir)
         self._queries = Queries()
         self._files = Files(actor)
 
@@ -89,6 +91,7 @@ class HnProvider(Provider):
 
     def close(self) -> None:
         self._queries.close()
+        self._turn.close()
         self._reader.close()
         self._writer.close()
 

@@ -9,8 +9,10 @@ in all processes, and each decides on what it sees.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from mmap import mmap
 from threading import Lock
 from typing import Any, Final
 
@@ -25,6 +27,9 @@ from hn_memory.uhp.state import schema
 from hn_memory.uhp.state.snapshot import Snapshot, load
 
 FILE: Final = "uhp/state.sqlite"
+MARK: Final = "uhp/mark"
+_MARK_BYTES: Final = 16
+_TRUSTED_SECONDS: Final = 1.0
 _BUSY_MS: Final = 10_000
 _ACTOR: Final = "actor"
 _VERSION: Final = "version"
@@ -36,17 +41,21 @@ class Store:
     Methods raise `UhpError` `memory_unavailable` when the database does not answer.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, mark: Mark | None = None) -> None:
         self.engine = engine
         self._writes = engine.execution_options(hn_writes=True)
         self._is_sqlite = engine.dialect.name == "sqlite"
         self._watch: Any = None
         self._watched: Any = None
+        self._mark = mark
+        self._checked = 0.0
         self._lock = Lock()
         self._snapshot: Snapshot | None = None
 
     def close(self) -> None:
         """Release all connections."""
+        if self._mark is not None:
+            self._mark.close()
         if self._watch is not None:
             self._watch.close()
         self.engine.dispose()
@@ -61,16 +70,30 @@ class Store:
     def snapshot(self) -> Snapshot:
         """The tree as it is now; loaded again only when another transaction changed it."""
         with self._lock, _answering():
-            if self._is_sqlite and self._snapshot is not None and self._data_version() == self._watched:
+            # Looked at before the epoch is asked, so that a change in between is seen next time.
+            watched = self._stamp()
+            if self._snapshot is not None and watched == self._watched and self._is_trusted():
                 return self._snapshot
-            watched = self._data_version() if self._is_sqlite else None
             number = self._epoch()
             if self._snapshot is None or self._snapshot.number != number:
                 with self.engine.connect() as connection:
                     number = connection.execute(select(schema.epoch.c.number)).scalar_one()
                     self._snapshot = load(connection, number)
             self._watched = watched
+            self._checked = time.monotonic()
             return self._snapshot
+
+    def _stamp(self) -> object:
+        """Something that is another one after every change of the tree."""
+        if self._is_sqlite:
+            return self._data_version()
+        return None if self._mark is None else self._mark.read()
+
+    def _is_trusted(self) -> bool:
+        """Is an unchanged stamp enough? Of the mark only for a while, of SQLite's own count always."""
+        if self._is_sqlite:
+            return True
+        return self._mark is not None and time.monotonic() - self._checked < _TRUSTED_SECONDS
 
     def _epoch(self) -> int:
         """The epoch, asked on a connection of its own: this is done for each request."""
@@ -113,6 +136,8 @@ class Store:
             known = self._snapshot
             before = known if known is not None and known.number == number - 1 else load(connection, number - 1)
             yield connection, before
+        if self._mark is not None:
+            self._mark.change()
 
     # -- the rest -----------------------------------------------------------------------------------------
 
@@ -127,6 +152,35 @@ class Store:
         """One transaction on what is no part of the tree."""
         with _answering(), self._writes.begin() as connection:
             yield connection
+
+
+class Mark:
+    """A few bytes that all processes over one repository share, changed after every change of the tree.
+
+    The processes of one repository are on one machine, so this spares each request the way to the database. Whoever
+    is killed between its transaction and the mark leaves a change unseen until the epoch is asked again, and has
+    answered nobody.
+    """
+
+    def __init__(self, files: PrivateFiles) -> None:
+        handle = files.open(MARK)
+        try:
+            os.ftruncate(handle, _MARK_BYTES)
+            self._bytes = mmap(handle, _MARK_BYTES)
+        finally:
+            os.close(handle)
+
+    def read(self) -> bytes:
+        """The mark as it is."""
+        return self._bytes[:_MARK_BYTES]
+
+    def change(self) -> None:
+        """Make it another one."""
+        self._bytes[:_MARK_BYTES] = os.urandom(_MARK_BYTES)
+
+    def close(self) -> None:
+        """Release the mapping."""
+        self._bytes.close()
 
 
 @contextmanager
@@ -166,7 +220,7 @@ def open_store(files: PrivateFiles, url: str | None, actor: str) -> Store:
             "the server's state cannot be opened: the database did not answer",
             hint="Check --state, and that the database runs and admits this user.",
         ) from error
-    return Store(engine)
+    return Store(engine, None if engine.dialect.name == "sqlite" else Mark(files))
 
 
 def _url(files: PrivateFiles, url: str | None) -> URL:
