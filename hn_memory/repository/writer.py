@@ -7,7 +7,8 @@ writer reads again and signs again, a bounded number of times. Success is report
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from hn_memory.errors import ConflictError, HnError
@@ -28,6 +29,10 @@ from hn_memory.values import NamedTuple
 ATTEMPTS: Final = 12
 _PAUSE: Final = 0.01
 _OBJECTS_EACH: Final = 4
+
+_MANY: Final = 256
+"""Memories of one append from which a thread for their signatures is worth it."""
+_GROUP: Final = 64
 
 
 class Statement(NamedTuple):
@@ -128,28 +133,25 @@ def append(
     )
 
 
-def prepare(
-    repository: Repository,
-    identity: Identity,
-    stream: str,
-    statement: Statement,
-    head: ChainHead | None,
-    instant: str,
-) -> tuple[Appended, list[tuple[ObjectType, bytes]]]:
-    """Sign the next memory of a stream; the objects that carry it are not stored yet."""
-    envelope = next_envelope(identity, stream, statement, head, instant)
-    payload = encode_envelope(envelope)
-    name = memory_id(payload)
-    commit, objects = memory_objects(
-        envelope,
-        payload,
-        encode_signature(sign(identity.seed, payload)),
-        name,
-        None if head is None else head.commit,
-        repository.layout.object_format,
-    )
-    parents = () if head is None else (head.commit,)
-    return Appended(name, commit, parents, local_ref(identity.actor, stream), envelope, payload), objects
+class _Draft(NamedTuple):
+    """A memory that is to be signed: its name follows from what is said, and so does the next one's `previous`."""
+
+    envelope: Envelope
+    payload: bytes
+    name: str
+
+
+def _drafts(
+    identity: Identity, stream: str, statements: Iterable[Statement], head: ChainHead | None, clock: Clock
+) -> Iterator[_Draft]:
+    """What is to be signed, one after the other."""
+    sequence, previous = (head.sequence, head.memory_id) if head is not None else (0, None)
+    for statement in statements:
+        envelope = next_envelope(identity, stream, statement, sequence, previous, timestamp(clock()))
+        payload = encode_envelope(envelope)
+        name = memory_id(payload)
+        yield _Draft(envelope, payload, name)
+        sequence, previous = envelope.sequence, name
 
 
 def _prepare_all(
@@ -161,23 +163,52 @@ def _prepare_all(
     clock: Clock,
     appended: list[Appended],
 ) -> Iterator[tuple[ObjectType, bytes]]:
-    """Sign one after the other into `appended`, handing out the objects on the way."""
-    for statement in statements:
-        one, objects = prepare(repository, identity, stream, statement, head, timestamp(clock()))
-        appended.append(one)
-        head = ChainHead(one.envelope.sequence, one.memory_id, one.commit)
+    """Sign the memories into `appended`, handing out on the way the objects that carry them."""
+    ref, commit = local_ref(identity.actor, stream), None if head is None else head.commit
+    drafts = _drafts(identity, stream, statements, head, clock)
+    for draft, signature in _signed(identity.seed, drafts, many=len(statements) >= _MANY):
+        envelope, payload, name = draft
+        parents = () if commit is None else (commit,)
+        commit, objects = memory_objects(
+            envelope, payload, encode_signature(signature), name, commit, repository.layout.object_format
+        )
+        appended.append(Appended(name, commit, parents, ref, envelope, payload))
         yield from objects
 
 
+def _signed(seed: bytes, drafts: Iterator[_Draft], *, many: bool) -> Iterator[tuple[_Draft, bytes]]:
+    """Each draft with its signature.
+
+    No name depends on a signature and signing lets other threads run, so `many` are signed a group at a time in a
+    thread of their own, while the next group is written.
+    """
+    if not many:
+        for draft in drafts:
+            yield draft, sign(seed, draft.payload)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    def sign_all(group: Sequence[_Draft]) -> list[bytes]:
+        return [sign(seed, draft.payload) for draft in group]
+
+    with ThreadPoolExecutor(1) as signer:
+        group = list(islice(drafts, _GROUP))
+        while group:
+            signatures = signer.submit(sign_all, group)
+            following = list(islice(drafts, _GROUP))
+            yield from zip(group, signatures.result(), strict=True)
+            group = following
+
+
 def next_envelope(
-    identity: Identity, stream: str, statement: Statement, head: ChainHead | None, instant: str
+    identity: Identity, stream: str, statement: Statement, sequence: int, previous: str | None, instant: str
 ) -> Envelope:
-    """The envelope that follows `head`.
+    """The envelope after the one of that sequence (0: there is none) and name.
 
     Raises:
         HnError `stream-full`: the sequence cannot grow.
     """
-    if head is not None and head.sequence >= SEQUENCE_MAX:
+    if sequence >= SEQUENCE_MAX:
         raise HnError("stream-full", "the stream's sequence is at its end", hint="Go on with --stream new.")
     return Envelope(
         operation=statement.operation,
@@ -185,9 +216,9 @@ def next_envelope(
         actor_name=identity.name,
         public_key=encode_base64(identity.public_key),
         stream=stream,
-        sequence=1 if head is None else head.sequence + 1,
+        sequence=sequence + 1,
         timestamp=instant,
-        previous=None if head is None else head.memory_id,
+        previous=previous,
         record=statement.record,
         target=statement.target,
         reason=statement.reason,
