@@ -96,6 +96,19 @@ def valid_edges(db: sqlite3.Connection, n: int) -> Edges:
     return edges
 
 
+def successors(db: sqlite3.Connection, n: int) -> list[int]:
+    """The row numbers of all records that replace a record, directly or by one another."""
+    found: list[int] = []
+    seen, waiting = {n}, [n]
+    while waiting:
+        for operation, _, other in db.execute(_VALID_EDGES, (waiting.pop(),)).fetchall():
+            if operation == "supersede" and other not in seen:
+                seen.add(other)
+                waiting.append(other)
+                found.append(other)
+    return found
+
+
 class StoredLifecycles:
     """The lifecycles of some records, as the index has settled them."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hn_memory.repository.keyring import Keyring
     from hn_memory.repository.streams import InvalidSource
     from hn_memory.repository.writer import Appended
+    from hn_memory.service.embedders import Embedder
 
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class Environment:
         actor: act as this identity instead of the active one.
         notices: lines for people (stderr) that no result carries.
         progress: told how far a long verification has come.
+        embedder: what search has started to make vectors with, and the settings that it was started for.
         known_tips: heads of local streams that this process verified or wrote, by ref.
     """
 
@@ -39,6 +41,7 @@ class Environment:
         "_read",
         "actor",
         "clock",
+        "embedder",
         "known_tips",
         "notices",
         "progress",
@@ -58,6 +61,7 @@ class Environment:
         self.progress = progress
         self.notices: list[str] = []
         self.known_tips: dict[str, ChainHead] = {}
+        self.embedder: tuple[dict[str, str], Embedder] | None = None
         self._index: Index | None = None
         self._keyring: Keyring | None = None
         self._pending: list[Appended] = []
@@ -161,6 +165,8 @@ class Environment:
         """Release the index and the repository."""
         if self._pending:
             self._flush()
+        if self.embedder is not None:
+            self.embedder[1].close()
         if self._index is not None:
             self._index.close()
         self.repository.close()

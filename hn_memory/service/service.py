@@ -90,6 +90,14 @@ class Service:
 
         return grep.grep(self.environment, request, pattern, ignore_case)
 
+    def search(
+        self, request: Request, question: str, mode: str | None = None, *, check_evidence: bool = False
+    ) -> dict[str, Any]:
+        """One page of the records that answer a question, ranked, with a receipt."""
+        from hn_memory.service import search
+
+        return search.search(self.environment, request, question, mode, check_evidence=check_evidence)
+
     def show(self, memory_id: str) -> dict[str, Any]:
         """One memory by full ID or unambiguous prefix."""
         from hn_memory.service import read
