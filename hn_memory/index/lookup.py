@@ -96,6 +96,15 @@ def valid_edges(db: sqlite3.Connection, n: int) -> Edges:
     return edges
 
 
+def same_content(db: sqlite3.Connection, key: int, apart_from: str) -> str | None:
+    """The ID of an active record whose content's digest begins as `index.ingest.digest_key` says; the smallest."""
+    row = db.execute(
+        "SELECT min(id) FROM same CROSS JOIN memory USING(n) WHERE d = ? AND life = ? AND id <> ?",
+        (key, LIFECYCLES.index("active"), bytes.fromhex(apart_from[7:])),
+    ).fetchone()
+    return None if row[0] is None else "sha256:" + row[0].hex()
+
+
 def successors(db: sqlite3.Connection, n: int) -> list[int]:
     """The row numbers of all records that replace a record, directly or by one another."""
     found: list[int] = []

@@ -170,6 +170,15 @@ class Index:
             self._recover(self._sources, sqlite3.DatabaseError(error.message))
         return self._ask(ask)
 
+    def peek(self, ask: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The answer of the index as it was left, or None where it cannot give one; for what is nice to know."""
+        if self._connection is None:
+            return None
+        try:
+            return ask(self._connection)
+        except sqlite3.Error:
+            return None
+
     def extend(self, change: Callable[[sqlite3.Connection], None]) -> None:
         """Let `change` add what is derived from stored memories and can be derived again. It is called within a
         transaction, on the file or, where that cannot be written, on tables in memory."""

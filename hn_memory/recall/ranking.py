@@ -14,10 +14,10 @@ counts in the sums, so that what a question asks for and nobody ever mentioned p
 
 What stands next to a good match in a stream is often the answer, as in a conversation. Each of the `POOL` best
 matches gives to the records up to `REACH` places from it: `AFTER * DECAY ** (distance - 1)` of its own signal to
-those after it, `BEFORE` likewise to those before it. And what replaced a match that is withheld inherits from it:
-a question put in the words of an old decision must find the one that holds now, however little that repeats. It takes
-`HERITAGE` of the best signal among the `POOL` best withheld records that it replaced. `text` is what a record holds
-and is given.
+those after it, `BEFORE` likewise to those before it, as far as they match themselves. And what replaced a match that
+is withheld inherits from it: a question put in the words of an old decision must find the one that holds now, however
+little that repeats. It takes `HERITAGE` of the best signal among the `POOL` best withheld records that it replaced.
+`text` is what a record holds and is given.
 
 The meaning signal of a record is how much nearer it is to the question than records are on average, on a scale
 where 1 is the same: `(cosine - mean) / (1 - mean)`, at least 0. In `hybrid` mode relevance is

@@ -1,7 +1,7 @@
 """Selection by a question: which records that pass every gate answer it, in which order (`recall.ranking`).
 
-The gates, the page and the receipt are recall's. A match holds a word of the question, stands next to a record that
-does, or is near in meaning; what does not match is withheld as `no-match`. Everything is scored over row numbers
+The gates, the page and the receipt are recall's. A match holds a word of the question, replaced a record that does, or
+is near in meaning; what does not match is withheld as `no-match`. Everything is scored over row numbers
 first; of the best ones alone more is read.
 """
 
@@ -127,10 +127,14 @@ class RankedSelection(Selection):
             lists = postings(self._db, stem)
             weight = rarity(corpus.records, sum(len(rows) for _, rows in lists))
             for step, rows in lists:
+                held.update(rows)
+                if len(rows) < len(against):
+                    for n in rows:
+                        sums[n] += weight * step / (step + against[codes[n]])
+                    continue
                 worth = [weight * step / (step + other) for other in against]
                 for n in rows:
                     sums[n] += worth[codes[n]]
-                held.update(rows)
             self._lists.append((weight, lists))
             self._total += weight
         self._sums = sums
@@ -171,14 +175,14 @@ class RankedSelection(Selection):
         heirs = self._heirs(self._best(held - gated))
         places = places_of(self._db, sorted(givers.union(near)))
         around = {n: beside(self._db, *place, REACH) for n, place in places.items()}
-        beyond = {other for found in around.values() for other, _ in found} | heirs.keys()
-        close = places.keys() | self._gated(beyond - places.keys())
+        beyond = {other for found in around.values() for other, _ in found if other in gated}
+        close = places.keys() | beyond | self._gated(set(heirs))
         own = self._own(close) if self._total else dict.fromkeys(close, 0.0)
         text, meaning = dict(own), {n: near.get(n, 0.0) for n in close}
         # In the order of the index sums could differ in their last digits, so places settle it.
         for n in sorted(around, key=places.__getitem__):
             for other, distance in around[n]:
-                if other in close:
+                if other in beyond or other in places:
                     weight = context_weight(distance)
                     text[other] += weight * own[n]
                     meaning[other] += weight * near.get(n, 0.0)

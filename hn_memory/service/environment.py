@@ -12,6 +12,7 @@ from hn_memory.repository.clock import Clock, system_clock
 if TYPE_CHECKING:
     import sqlite3
 
+    from hn_memory.index.ingest import Entry
     from hn_memory.index.store import Index
     from hn_memory.index.update import Progress
     from hn_memory.protocol.chain import ChainHead
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from hn_memory.service.embedders import Embedder
 
 T = TypeVar("T")
+
+_FEW = 16
+"""Records appended at once of which it is said that others say the same."""
 
 
 class Environment:
@@ -133,6 +137,21 @@ class Environment:
                     take_apart(one.commit, one.parents, one.memory_id, one.envelope, one.payload) for one in group
                 ]
                 self.open_index().absorb(Source(name, group[-1].commit), entries)
+                if len(entries) <= _FEW:
+                    self._note_same(entries)
+
+    def _note_same(self, entries: Sequence[Entry]) -> None:
+        """Mention active records that said the same before, where the index is at hand and knows."""
+        from hn_memory.index.lookup import same_content
+
+        for entry in entries:
+            if entry.kind is None:
+                continue
+            other = self.open_index().peek(lambda db, entry=entry: same_content(db, entry.same, entry.id))  # type: ignore[misc]
+            if other is not None:
+                self.notices.append(
+                    f"an active record says exactly the same: {other}; `hn memory duplicates` lists such records"
+                )
 
     def open_index(self) -> Index:
         """The index as it was left; `refresh` it before reading."""

@@ -30,7 +30,14 @@ from hn_memory.recall.search import Hit, RankedSelection
 from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.service.environment import Environment
-from hn_memory.service.read import page_of, policy_hints, project_rows, receipt_document, result_document
+from hn_memory.service.read import (
+    add_evidence_states,
+    page_of,
+    policy_hints,
+    project_rows,
+    receipt_document,
+    result_document,
+)
 
 if TYPE_CHECKING:
     from hn_memory.service.embedders import Embedder
@@ -115,9 +122,7 @@ def search(
 
     document = index.query(ask)
     if check_evidence:
-        from hn_memory.service.evidence import evidence_states
-
-        document["evidenceStates"] = evidence_states(repository, commit, document["memories"])
+        add_evidence_states(environment, document, commit, document["memories"])
     if plan.degraded is not None:
         document["receipt"]["hints"].append(f"answered by words alone: {plan.degraded}")
     document["receipt"]["hints"] += policy_hints(environment, policy, document["matched"])
@@ -240,7 +245,7 @@ def _why(data: dict[str, Any], hit: Hit, stems: frozenset[str], stemmer: Stemmer
         why.append("path")
     if topic:
         why.append("topic")
-    # Where nothing else holds a word the text does; words that stand beside a record count as its text.
+    # Where nothing else holds a word the text does; what a record inherits counts as its text.
     if hit.text and (not (topic or path) or holds(searchtables.field_words(data, ("text",))["text"])):
         why.append("text")
     if hit.meaning >= MEANING_PLAIN or (round(hit.meaning, DIGITS) and not why):
