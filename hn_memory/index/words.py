@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final
 
 LONGEST: Final = 64
@@ -33,14 +34,14 @@ _DENSE: Final = (
 _LETTER: Final = r"[^\W_\u0964\u0965]|[\u0900-\u0963\u0966-\u0e7f]"
 _JOINTS: Final = r"[-_./:@\\+#&'\u2019]"
 
-_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9]+(?:[-_./:@\\+#&']{1,2}[A-Za-z0-9]+)*(?:(?<=[A-Za-z])(?:\+\+|#))?")
-_RUN: Final = re.compile(rf"(?:{_LETTER})+(?:{_JOINTS}{{1,2}}(?:{_LETTER})+)*(?:(?<=[A-Za-z])(?:\+\+|#))?")
-_SEGMENT: Final = re.compile(r"[/\\:@&]+")
-_PART: Final = re.compile(r"[-_.+#]+")
-_CAMEL: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|[0-9]+|[^\W_]")
-_DENSE_RUN: Final = re.compile(f"[{_DENSE}]+")
-_ACCENT: Final = re.compile("[\u0300-\u036f]")
-_STEMMED: Final = re.compile("[a-z]{3,64}")
+# Compiled when they are first needed: most texts need the first alone.
+_ASCII_RUN: Final = r"[A-Za-z0-9]+(?:[-_./:@\\+#&']{1,2}[A-Za-z0-9]+)*(?:(?<=[A-Za-z])(?:\+\+|#))?"
+_RUN: Final = rf"(?:{_LETTER})+(?:{_JOINTS}{{1,2}}(?:{_LETTER})+)*(?:(?<=[A-Za-z])(?:\+\+|#))?"
+_SEGMENT: Final = r"[/\\:@&]+"
+_PART: Final = r"[-_.+#]+"
+_CAMEL: Final = r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|[0-9]+|[^\W_]"
+_DENSE_RUN: Final = f"[{_DENSE}]+"
+_ACCENT: Final = "[\u0300-\u036f]"
 
 _STOP_TEXT: Final = """
 a about above after again against all also am an and any are as at be because been before being below between both
@@ -79,14 +80,14 @@ def words(text: str) -> list[str]:
     """The words of a text in order, repeats included, names as their parts and as one; not stemmed yet."""
     found: list[str] = []
     if text.isascii():
-        for run in _ASCII_RUN.findall(text):
+        for run in _pattern(_ASCII_RUN).findall(text):
             tail = run[1:]
             if run.isalnum() and tail == tail.lower():
                 found.append(run.lower()[:LONGEST])
             else:
                 found += _taken_apart(run)
         return found
-    for run in _RUN.findall(_folded(text)):
+    for run in _pattern(_RUN).findall(_folded(text)):
         found += _taken_apart(run)
     return found
 
@@ -97,9 +98,8 @@ def question_words(text: str) -> tuple[str, ...]:
     Of writing without spaces only pairs are looked for, where there are any.
     """
     found = list(dict.fromkeys(words(text)))
-    dense = [word for word in found if _DENSE_RUN.fullmatch(word)]
-    if any(len(word) > 1 for word in dense):
-        found = [word for word in found if len(word) > 1 or not _DENSE_RUN.fullmatch(word)]
+    if any(len(word) > 1 and _is_dense(word) for word in found):
+        found = [word for word in found if len(word) > 1 or not _is_dense(word)]
     telling = [word for word in found if word not in STOP_WORDS]
     return tuple(telling or found)
 
@@ -109,11 +109,20 @@ def is_irregular(word: str) -> bool:
     return word in _IRREGULAR
 
 
+@cache
+def _pattern(source: str) -> re.Pattern[str]:
+    return re.compile(source)
+
+
+def _is_dense(word: str) -> bool:
+    return not word.isascii() and _pattern(_DENSE_RUN).fullmatch(word) is not None
+
+
 def _folded(text: str) -> str:
     """Without accents and widths: what a person would type for it."""
     import unicodedata
 
-    return unicodedata.normalize("NFKC", _ACCENT.sub("", unicodedata.normalize("NFKD", text)))
+    return unicodedata.normalize("NFKC", _pattern(_ACCENT).sub("", unicodedata.normalize("NFKD", text)))
 
 
 def _taken_apart(run: str) -> Iterator[str]:
@@ -123,16 +132,17 @@ def _taken_apart(run: str) -> Iterator[str]:
         head, _, tail = run.rpartition("'")
         run = head.replace("'", "") + ("" if tail in ("s", "S") else tail)
     if run.endswith(("++", "#")):
-        yield _PART.split(run.rstrip("+#"))[-1].lower()[-LONGEST:] + run[len(run.rstrip("+#")) :]
-        run = run.rstrip("+#")
+        name = run.rstrip("+#")
+        yield _pattern(_PART).split(name)[-1].lower()[-LONGEST:] + run[len(name) :]
+        run = name
     whole: list[str] = []
-    segments = [segment for segment in _SEGMENT.split(run) if segment]
+    segments = [segment for segment in _pattern(_SEGMENT).split(run) if segment]
     for segment in segments:
-        parts = [part.lower() for piece in _PART.split(segment) for part in _pieces(piece)]
+        parts = [part.lower() for piece in _pattern(_PART).split(segment) for part in _pieces(piece)]
         for part in parts:
-            if dense := _DENSE_RUN.findall(part):
+            if not part.isascii() and (dense := _pattern(_DENSE_RUN).findall(part)):
                 yield from _substrings(dense)
-                part = _DENSE_RUN.sub("", part)
+                part = _pattern(_DENSE_RUN).sub("", part)
             if part:
                 yield part[:LONGEST]
         if 1 < len(parts) <= _MOST_PARTS and len(segments) > 1:
@@ -146,7 +156,7 @@ def _pieces(name: str) -> list[str]:
     """`retryQueue` and `HTTPServer` by their humps; `v2` and the like are too short to be cut."""
     if len(name) < 4 or not any(map(str.isupper, name)):
         return [name] if name else []
-    return _CAMEL.findall(name)
+    return _pattern(_CAMEL).findall(name)
 
 
 def _substrings(runs: Iterable[str]) -> Iterator[str]:
@@ -174,12 +184,14 @@ class Stemmer:
             self._known.clear()
             return self.stems(wanted)
         asked: list[tuple[int, str]] = []
+        names: list[str] = []
         for word in fresh:
             base = _IRREGULAR.get(word, word)
             self._known[word] = base
-            if _STEMMED.fullmatch(base):
+            # What Porter's rules are made for; FTS5 leaves the rest as it is, too.
+            if len(base) > 2 and base.isascii() and base.isalpha():
                 asked.append((len(asked), base))
-        names = [word for word in fresh if _STEMMED.fullmatch(self._known[word])]
+                names.append(word)
         db = self._open()
         db.executemany("INSERT INTO stem(rowid, text) VALUES(?,?)", asked)
         for at, stem in db.execute("SELECT doc, term FROM stemmed").fetchall():

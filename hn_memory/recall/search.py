@@ -78,7 +78,7 @@ class RankedSelection(Selection):
             that concern it equally.
 
     Attributes:
-        words: the words that are looked for.
+        words: the words that are looked for; `stems` are theirs, `stemmer` made them.
     """
 
     def __init__(
@@ -96,7 +96,9 @@ class RankedSelection(Selection):
         self._mode = mode
         self._everything = self.passing + self.withheld.total()
         self.words = question_words(question)[:MOST_WORDS]
-        self.stems = _stems(self.words)
+        self.stemmer = Stemmer()
+        known = self.stemmer.stems(self.words)
+        self.stems = tuple(dict.fromkeys(known[word] for word in self.words))
         self._lists: list[tuple[float, list[tuple[int, list[int]]]]] = []
         self._total = 0.0
         self._sums: list[float] = []
@@ -340,8 +342,3 @@ class _Descending:
         if self._key[0] != other._key[0]:
             return self._key[0] > other._key[0]
         return self._key[1] < other._key[1]
-
-
-def _stems(words: Sequence[str]) -> tuple[str, ...]:
-    known = Stemmer().stems(words)
-    return tuple(dict.fromkeys(known[word] for word in words))

@@ -20,7 +20,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from hn_memory.errors import HnError
-from hn_memory.repository.settings import own_settings
 from hn_memory.service.environment import Environment
 
 if TYPE_CHECKING:
@@ -59,13 +58,12 @@ class Embedder(ABC):
         """End what was started."""
 
 
-def configured(environment: Environment) -> Embedder | None:
-    """The embedder that the configuration names, or None. It is kept as long as the environment and the settings.
+def configured(environment: Environment, settings: dict[str, str]) -> Embedder | None:
+    """The embedder that the settings name, or None. It is kept as long as the environment and the settings.
 
     Raises:
         HnError `embedder-missing`, `embedder-failed`: what it names cannot serve.
     """
-    settings = own_settings(environment.repository)
     if environment.embedder is not None and environment.embedder[0] == settings:
         return environment.embedder[1]
     discard(environment)

@@ -28,6 +28,7 @@ from hn_memory.recall.ranking import DIGITS, MEANING_PLAIN, MODES, Mode, abstain
 from hn_memory.recall.receipt import WORDS_MISSING
 from hn_memory.recall.search import Hit, RankedSelection
 from hn_memory.repository.policyfile import policy_at
+from hn_memory.repository.settings import own_settings
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.service.environment import Environment
 from hn_memory.service.read import (
@@ -110,10 +111,10 @@ def search(
         document = result_document(digest, selection.matched, page, rows, SEARCH_CURSOR_DOMAIN)
         hits = [selection.hit(match.n) for match in page.matches]
         document["abstain"] = _abstains(plan.mode, hits)
-        stemmer, stems = Stemmer(), frozenset(selection.stems)
+        stems = frozenset(selection.stems)
         for row, hit in zip(document["memories"], hits, strict=True):
             row["score"] = hit.score
-            row["why"] = _why(row["data"], hit, stems, stemmer)
+            row["why"] = _why(row["data"], hit, stems, selection.stemmer)
         document["receipt"] = receipt_document(selection, context, index, db, no_match=WORDS_MISSING)
         document["receipt"]["search"] = _described(plan)
         if not selection.words and normal.path is None and plan.mode != "meaning":
@@ -165,18 +166,25 @@ def _plan(environment: Environment, index: Index, question: str, asked: Mode | N
     """What the question can be answered by; whatever is wrong with the embedder leaves the words."""
     if asked == "lexical" or not question.strip():
         return _Plan("lexical", asked or "lexical")
-    from hn_memory.service import embedders
-
     wanted: Mode = asked or "hybrid"
     try:
-        embedder = embedders.configured(environment)
+        settings = own_settings(environment.repository)
+    except HnError as error:
+        return _Plan("lexical", wanted, degraded=error.message)
+    if not settings and asked is None:
+        return _Plan("lexical", "lexical")
+    # Most clones have no embedder, and load none of this.
+    from hn_memory.service import embedders
+
+    try:
+        embedder = embedders.configured(environment, settings)
         if embedder is None:
             if asked is None:
                 return _Plan("lexical", "lexical")
             return _Plan("lexical", wanted, degraded="no embedder is configured; see `hn help search`")
         vector = _embed_all(environment, index, embedder, question)
     except HnError as error:
-        if not error.code.startswith(("embedder-", "config-")):
+        if not error.code.startswith("embedder-"):
             raise
         embedders.discard(environment)
         return _Plan("lexical", wanted, degraded=error.message)
