@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.index.words import Stemmer, words
+from hn_memory.values import NamedTuple
 
 ALIKE: Final = 0.8
 _BATCH: Final = 1024

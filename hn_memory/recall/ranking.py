@@ -46,7 +46,7 @@ B: Final = 0.75
 SHORT: Final = 50
 SMOOTHING: Final = 20
 
-POOL: Final = 128
+POOL: Final = 64
 """The best matches by one signal that are looked at closely."""
 REACH: Final = 3
 AFTER: Final = 0.3

@@ -8,15 +8,17 @@ first; of the best ones alone more is read.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import merge, nlargest
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from hn_memory.index.lookup import successors
 from hn_memory.index.searchtables import (
     beside,
     length_of,
+    listed,
+    marks,
     places_of,
     postings,
     read_corpus,
@@ -43,11 +45,11 @@ from hn_memory.recall.ranking import (
 )
 from hn_memory.recall.select import Match, Selection
 from hn_memory.repository.world import RepositoryWorld
+from hn_memory.values import NamedTuple
 
 MOST_WORDS: Final = 256
 """Distinct words of a question that are looked for; the first ones of a longer text."""
 
-_AT_ONCE: Final = 500
 _FEW: Final = 2_000
 _TEXT_OF_PATH: Final = 0.1
 """What the text signal adds among records that concern a file equally."""
@@ -147,15 +149,16 @@ class RankedSelection(Selection):
         if self.passing == self._everything or not numbers:
             return numbers
         if len(numbers) <= _FEW:
-            self._table("asked", "n INTEGER PRIMARY KEY")
-            self._db.executemany("INSERT INTO asked VALUES(?)", ((n,) for n in numbers))
-            rows = self._db.execute(f"SELECT n FROM asked CROSS JOIN memory USING(n) WHERE 1 {self._conditions()}")
-            return {n for (n,) in rows}
+            asked = f"FROM memory WHERE n IN {marks(numbers)} {self._conditions()}"
+            return set(self._numbers(asked))
         ordered = "FROM memory INDEXED BY memory_order WHERE class IS NOT NULL"
         if self.passing * 2 < self._everything:
-            return numbers.intersection([n for (n,) in self._db.execute(f"SELECT n {ordered} {self._conditions()}")])
-        rows = self._db.execute(f"SELECT n {ordered} AND NOT (1 {self._conditions()})")
-        return numbers.difference([n for (n,) in rows])
+            return numbers.intersection(self._numbers(f"{ordered} {self._conditions()}"))
+        return numbers.difference(self._numbers(f"{ordered} AND NOT (1 {self._conditions()})"))
+
+    def _numbers(self, origin: str) -> list[int]:
+        (found,) = self._db.execute(f"SELECT group_concat(n) {origin}").fetchone()
+        return listed(found)
 
     def _own(self, numbers: set[int]) -> dict[int, float]:
         """The text signal of what records hold themselves."""
@@ -173,21 +176,16 @@ class RankedSelection(Selection):
     def _rank(self, held: set[int], near: Mapping[int, float]) -> tuple[list[Hit], set[int]]:
         """The matches that were looked at closely, in order, and the rest."""
         gated = self._gated(held)
-        givers = self._best(gated)
+        givers = self._best(gated).union(near)
         heirs = self._heirs(self._best(held - gated))
-        places = places_of(self._db, sorted(givers.union(near)))
-        around = {n: beside(self._db, *place, REACH) for n, place in places.items()}
-        beyond = {other for found in around.values() for other, _ in found if other in gated}
-        close = places.keys() | beyond | self._gated(set(heirs))
+        around = [found for found in beside(self._db, givers, REACH) if found[1] in gated or found[1] in near]
+        close = givers.union([other for _, other, _ in around], self._gated(set(heirs)))
         own = self._own(close) if self._total else dict.fromkeys(close, 0.0)
         text, meaning = dict(own), {n: near.get(n, 0.0) for n in close}
-        # In the order of the index sums could differ in their last digits, so places settle it.
-        for n in sorted(around, key=places.__getitem__):
-            for other, distance in around[n]:
-                if other in beyond or other in places:
-                    weight = context_weight(distance)
-                    text[other] += weight * own[n]
-                    meaning[other] += weight * near.get(n, 0.0)
+        for n, other, distance in around:
+            weight = context_weight(distance)
+            text[other] += weight * own[n]
+            meaning[other] += weight * near.get(n, 0.0)
         for n, inherited in heirs.items():
             if n in close:
                 text[n] += HERITAGE * inherited
@@ -197,10 +195,11 @@ class RankedSelection(Selection):
 
     def _heirs(self, withheld: set[int]) -> dict[int, float]:
         """Who replaced withheld matches, with the best text signal of those that each replaced."""
-        own = self._own(withheld)
+        replaced = successors(self._db, withheld)
+        own = self._own(set(replaced))
         heirs: dict[int, float] = {}
-        for n in withheld:
-            for heir in successors(self._db, n):
+        for n, found in replaced.items():
+            for heir in found:
                 heirs[heir] = max(heirs.get(heir, 0.0), own[n])
         return heirs
 
@@ -232,7 +231,7 @@ class RankedSelection(Selection):
         rank = {n: at for at, n in enumerate(plain)}
         scored = {n: round(relevance[n] * (1 + FRESHNESS * fresh[n]), DIGITS) for n in plain}
         ordered = sorted(matches, key=lambda n: -scored[n])
-        return [Hit(matches[n], scored[n], text[n], meaning[n], fresh=at < rank[n]) for at, n in enumerate(ordered)]
+        return [Hit(matches[n], scored[n], text[n], meaning[n], 0.0, at < rank[n]) for at, n in enumerate(ordered)]
 
     def _fresh(self, matches: Mapping[int, Match]) -> dict[int, float]:
         places = places_of(self._db, matches)
@@ -250,22 +249,14 @@ class RankedSelection(Selection):
         }
         return [Hit(matches[n], scores[n], text[n], path=concern[n]) for n in sorted(matches, key=lambda n: -scores[n])]
 
-    def _in_order(self, numbers: Sequence[int] | set[int] | Mapping[int, float]) -> list[Match]:
+    def _in_order(self, numbers: Collection[int]) -> list[Match]:
         """Records by row number, the newest first, as those of equal score stand."""
-        found: list[Match] = []
-        wanted = list(numbers)
-        for at in range(0, len(wanted), _AT_ONCE):
-            part = wanted[at : at + _AT_ONCE]
-            marks = ",".join("?" * len(part))
-            found += (
-                Match(n, "sha256:" + raw.hex(), LIFECYCLES[life], timestamp, size)
-                for n, raw, life, timestamp, size in self._db.execute(
-                    f"SELECT n, id, life, ts, {self._NEED} FROM memory WHERE n IN ({marks})", part
-                )
+        return [
+            Match(n, "sha256:" + raw.hex(), LIFECYCLES[life], timestamp, size)
+            for n, raw, life, timestamp, size in self._db.execute(
+                f"SELECT n, id, life, ts, {self._NEED} FROM memory WHERE n IN {marks(numbers)} ORDER BY ts DESC, id"
             )
-        found.sort(key=lambda match: match.memory_id)
-        found.sort(key=lambda match: match.timestamp, reverse=True)
-        return found
+        ]
 
     def _ordered(self) -> Iterator[Hit]:
         """All matches in order. The rest is sorted only when somebody gets so far."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.index import searchtables
@@ -23,7 +23,6 @@ from hn_memory.protocol.query import (
     search_document,
     source_fingerprint,
 )
-from hn_memory.recall.concern import concerned
 from hn_memory.recall.ranking import DIGITS, MEANING_PLAIN, MODES, Mode, abstains
 from hn_memory.recall.receipt import WORDS_MISSING
 from hn_memory.recall.search import Hit, RankedSelection
@@ -39,6 +38,7 @@ from hn_memory.service.read import (
     receipt_document,
     result_document,
 )
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     from hn_memory.service.embedders import Embedder
@@ -102,7 +102,7 @@ def search(
 
     def ask(db: sqlite3.Connection) -> dict[str, Any]:
         _complete(index, db)
-        concern = None if normal.path is None else concerned(db, normal.path, _blobs(environment, db, normal))
+        concern = None if normal.path is None else _concern(environment, db, normal)
         selection = RankedSelection(
             db, gates, context, world, question, plan.mode, nearness=_nearness(plan), concern=concern
         )
@@ -264,6 +264,12 @@ def _why(data: dict[str, Any], hit: Hit, stems: frozenset[str], stemmer: Stemmer
 
 
 # -- a file -----------------------------------------------------------------------------------------------
+
+
+def _concern(environment: Environment, db: sqlite3.Connection, request: NormalRequest) -> dict[int, float]:
+    from hn_memory.recall.concern import concerned
+
+    return concerned(db, request.path or "", _blobs(environment, db, request))
 
 
 def _blobs(environment: Environment, db: sqlite3.Connection, request: NormalRequest) -> set[str]:
