@@ -54,7 +54,7 @@ BEFORE: Final = 0.2
 DECAY: Final = 0.6
 HERITAGE: Final = 0.5
 
-MEANING_SHARE: Final = 0.15
+MEANING_SHARE: Final = 0.05
 MEANING_PLAIN: Final = 0.2
 """From here on the meaning signal is named among the reasons of a row."""
 
