@@ -133,7 +133,8 @@ def _taken_apart(run: str) -> Iterator[str]:
         run = head.replace("'", "") + ("" if tail in ("s", "S") else tail)
     if run.endswith(("++", "#")):
         name = run.rstrip("+#")
-        yield _pattern(_PART).split(name)[-1].lower()[-LONGEST:] + run[len(name) :]
+        if last := _pattern(_PART).split(_pattern(_SEGMENT).split(name)[-1])[-1]:
+            yield last.lower()[-LONGEST:] + run[len(name) :]
         run = name
     whole: list[str] = []
     segments = [segment for segment in _pattern(_SEGMENT).split(run) if segment]

@@ -115,6 +115,7 @@ class CommandEmbedder(Embedder):
         self.model = f"command:{model or command}"
         self._process: Any = None
         self._lines: Queue[bytes] | None = None
+        self._reader: Any = None
 
     def embed(self, texts: Sequence[str], role: Role) -> list[Sequence[float]]:
         import json
@@ -167,7 +168,8 @@ class CommandEmbedder(Embedder):
                 lines.put(line)
             lines.put(b"")
 
-        Thread(target=read, args=(self._process.stdout, self._lines), daemon=True).start()
+        self._reader = Thread(target=read, args=(self._process.stdout, self._lines), daemon=True)
+        self._reader.start()
 
     def _fail(self, what: str) -> NoReturn:
         self.close()
@@ -186,6 +188,10 @@ class CommandEmbedder(Embedder):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        # What the program started itself may keep the pipe open, and is not waited for.
+        self._reader.join(1)
+        if not self._reader.is_alive():
+            process.stdout.close()
 
 
 class UrlEmbedder(Embedder):

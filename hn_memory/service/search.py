@@ -197,6 +197,7 @@ def _embed_all(environment: Environment, index: Index, embedder: Embedder, quest
 
     waiting = index.query(lambda db: vectors.waiting(db, embedder.model))
     (answer,) = embedder.embed([question], "question")
+    own = vectors.pack(answer)
     done = 0
     while done < len(waiting):
         batch = waiting[done : done + embedder.batch]
@@ -207,7 +208,7 @@ def _embed_all(environment: Environment, index: Index, embedder: Embedder, quest
         done += len(batch)
         if environment.progress is not None:
             environment.progress("embed", done, len(waiting))
-    return vectors.pack(answer)
+    return own
 
 
 def _nearness(plan: _Plan) -> Any:
