@@ -52,7 +52,7 @@ def duplicates(environment: Environment, request: Request) -> dict[str, Any]:
         document["receipt"] = receipt_document(selection, context, index, db)
         return document
 
-    document = index.query(ask)
+    document = environment.query(index, ask)
     document["receipt"]["hints"] += policy_hints(environment, policy, document["matched"])
     environment.note_invalid(index.invalid)
     return document

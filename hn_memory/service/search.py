@@ -121,7 +121,7 @@ def search(
             document["receipt"]["hints"].append("the question holds no word to look for")
         return document
 
-    document = index.query(ask)
+    document = environment.query(index, ask)
     if check_evidence:
         add_evidence_states(environment, document, commit, document["memories"])
     if plan.degraded is not None:

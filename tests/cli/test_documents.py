@@ -42,6 +42,8 @@ class Normaliser:
             return {self._PATTERN.sub(self._name, key): self(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self(item) for item in value]
+        if isinstance(value, float):
+            return "<score>"  # seconds between two records are in it
         return self._PATTERN.sub(self._name, value) if isinstance(value, str) else value
 
 
