@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hn_memory.service.ahead import Ahead
 
 _RARELY = 100_000
-_READS = frozenset({"recall", "grep", "show", "log", "streams"})
+_READS = frozenset({"recall", "search", "grep", "duplicates", "show", "log", "streams"})
 _WRITES = frozenset({"record", "handoff", "supersede", "retract", "challenge"})
 
 OVERVIEW = os.path.join(os.path.dirname(__file__), "overview.txt")  # noqa: PTH118, PTH120 - pathlib is not free

@@ -14,6 +14,8 @@ _PATIENCE: Final = 0.3
 """Seconds of silence before a bar appears: quick work needs none."""
 
 _LABELS: Final = {
+    "words": "reading words",
+    "embed": "embedding",
     "fetch": "fetching",
     "verify": "verifying memories",
     "promote": "promoting",

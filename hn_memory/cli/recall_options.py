@@ -1,4 +1,4 @@
-"""The flags that `recall` and `grep` share: filters, bounds and the cursor."""
+"""The flags that `recall`, `search`, `grep` and `duplicates` share: filters, bounds and the cursor."""
 
 from __future__ import annotations
 
@@ -47,8 +47,24 @@ def complete_trust(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [name for name in TRUST_CLASSES if name.startswith(incomplete)]
 
 
-def recall_options(content_bytes: str) -> Callable[[_Function], _Function]:
-    """The decorator that adds the flags; `content_bytes` says what `--max-content-bytes` counts."""
+def check_evidence_option(function: _Function) -> _Function:
+    """The flag of commands that show records."""
+    add = click.option(
+        "--check-evidence", is_flag=True, help="Say whether the code under each record has changed since."
+    )
+    return add(function)
+
+
+def recall_options(
+    content_bytes: str | None, path: str = "Only records bound to this file.", page: str = "Records of a page."
+) -> Callable[[_Function], _Function]:
+    """The decorator that adds the flags.
+
+    Args:
+        content_bytes: what `--max-content-bytes` counts; None for an answer without pages.
+        path: what `--path` does.
+        page: what `--max-records` counts.
+    """
     options = [
         click.option("--at", type=TEXT, metavar="REV", help="The commit to look from.  [default: HEAD]"),
         click.option(
@@ -64,7 +80,7 @@ def recall_options(content_bytes: str) -> Callable[[_Function], _Function]:
             shell_complete=complete_kinds,
             help="assumption, attempt, decision, handoff, observation or verification. Repeatable.",
         ),
-        click.option("-p", "--path", type=TEXT, metavar="PATH", help="Only records bound to this file."),
+        click.option("-p", "--path", type=TEXT, metavar="PATH", help=path),
         click.option("--subject", type=TEXT, metavar="ID", help="The subject that is asked about."),
         click.option(
             "--actor", "actors", type=TEXT, metavar="ACTOR", multiple=True, help="By this author. Repeatable."
@@ -87,10 +103,15 @@ def recall_options(content_bytes: str) -> Callable[[_Function], _Function]:
             help="qualified, policy-missing, actor-untrusted or kind-untrusted. Repeatable.  [default: qualified]",
         ),
         click.option("--include-untrusted", is_flag=True, help="Show every trust class; it stays what it is."),
-        click.option("-n", "--max-records", type=int, metavar="N", help="Records of a page.  [default: 20]"),
-        click.option("--max-content-bytes", type=int, metavar="N", help=f"{content_bytes}  [default: 65536]"),
-        click.option("--cursor", type=TEXT, metavar="CURSOR", help="Go on after the page that gave this nextCursor."),
+        click.option("-n", "--max-records", type=int, metavar="N", help=f"{page}  [default: 20]"),
     ]
+    if content_bytes is not None:
+        options += [
+            click.option("--max-content-bytes", type=int, metavar="N", help=f"{content_bytes}  [default: 65536]"),
+            click.option(
+                "--cursor", type=TEXT, metavar="CURSOR", help="Go on after the page that gave this nextCursor."
+            ),
+        ]
 
     def add(function: _Function) -> _Function:
         for option in reversed(options):

@@ -88,6 +88,17 @@ def header_lines(row: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def state_lines(document: Mapping[str, Any], memory_id: str) -> list[str]:
+    """What has become of the paths and objects under a record, where that was asked."""
+    lines: list[str] = []
+    for item in document.get("evidenceStates", {}).get(memory_id, ()):
+        state = item["state"]
+        kind, _, name = item["item"].partition(":")
+        now = f": now {author(item['now'])}" if "now" in item else ""
+        lines.append(f"  {kind} {author(name)} {paint(state, 'good' if state == 'unchanged' else 'warning')}{now}")
+    return lines
+
+
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 record`, `2 records`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from hn_memory.cli.render_common import author, counted, dependency_line, paint, record_lines, short
+from hn_memory.cli.render_common import author, counted, dependency_line, paint, record_lines, short, state_lines
 
 _CALLOUTS: Final = {
     "branching": "is replaced by more than one record",
@@ -23,7 +23,7 @@ def recalled(document: Mapping[str, Any], lines_of: Callable[[Mapping[str, Any]]
     if document["memories"]:
         lines += [paint(document["warning"], "warning"), ""]
     for row in document["memories"]:
-        lines += [*lines_of(row), ""]
+        lines += [*lines_of(row), *state_lines(document, row["id"]), ""]
     lines += [dependency_line(dependency) for dependency in document["missingDependencies"]]
     lines.append(receipt_line(document))
     lines += [_callout_line(callout) for callout in document["receipt"]["callouts"]]

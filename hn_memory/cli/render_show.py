@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hn_memory.cli.render_common import author, dependency_line, paint, record_lines
+from hn_memory.cli.render_common import author, dependency_line, paint, record_lines, state_lines
 
 _VERBS: Final = {"supersede": "supersedes", "retract": "retracts", "challenge": "challenges"}
 
@@ -28,9 +28,10 @@ def shown(document: Mapping[str, Any]) -> str:
         lines.append(f"  reason {envelope['reason']}")
     lines += [f"  evidence {item}" for item in envelope.get("evidence", ())]
     if "projection" in document:
-        lines += ["", *record_lines(document["projection"])]
+        lines += ["", *record_lines(document["projection"]), *state_lines(document, document["memoryId"])]
     if "targetProjection" in document:
-        lines += ["", paint("its target", "heading"), *record_lines(document["targetProjection"])]
+        target = document["targetProjection"]
+        lines += ["", paint("its target", "heading"), *record_lines(target), *state_lines(document, target["id"])]
     extra = [
         f"{relation['memoryId']} {_VERBS[relation['operation']]} {relation['targetId']}"
         for relation in document["relationships"]

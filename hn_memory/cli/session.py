@@ -57,9 +57,10 @@ class Session:
             else:
                 yield service
         finally:
+            # What was appended is told to the index at the end, which may have something to say of it.
+            service.close()
             for line in service.notices:
                 output.notice(line)
-            service.close()
 
     def reply(self, document: dict[str, Any], render: Callable[[dict[str, Any]], str], *, status: int = 0) -> None:
         """Set the answer: the document itself, or what `render` makes of it for people."""

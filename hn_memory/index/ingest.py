@@ -17,6 +17,7 @@ from hn_memory.errors import HnError
 from hn_memory.protocol.canonical import encode
 from hn_memory.protocol.chain import StreamCommit, read_files
 from hn_memory.protocol.envelope import Envelope
+from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.memory import verify_memory
 from hn_memory.protocol.searchable import weigh
 from hn_memory.protocol.unicode import terms
@@ -35,7 +36,7 @@ PARALLEL_FROM: Final = 2048
 
 class Entry(NamedTuple):
     """A verified memory as the index stores it. `terms` are its query terms, joined by spaces; `searched` is
-    what searching it with a pattern costs (`protocol.searchable`)."""
+    what searching it with a pattern costs (`protocol.searchable`), `same` the beginning of the content's digest."""
 
     commit: str
     parents: tuple[str, ...]
@@ -58,6 +59,7 @@ class Entry(NamedTuple):
     size: int = 0
     terms: str = ""
     searched: int = 0
+    same: int = 0
 
 
 class Refused(NamedTuple):
@@ -66,6 +68,11 @@ class Refused(NamedTuple):
     commit: str
     code: str
     message: str
+
+
+def digest_key(digest: bytes) -> int:
+    """The first eight bytes of a digest as a number that SQLite can hold."""
+    return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: Envelope, payload: bytes) -> Entry:
@@ -91,6 +98,7 @@ def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: 
         size=len(encode(record.content)),
         terms=" ".join(found),
         searched=weigh(record),
+        same=digest_key(sha256(record.content.encode()).digest()),
     )
 
 

@@ -96,6 +96,42 @@ def valid_edges(db: sqlite3.Connection, n: int) -> Edges:
     return edges
 
 
+def same_content(db: sqlite3.Connection, key: int, apart_from: str) -> str | None:
+    """The ID of an active record whose content's digest begins as `index.ingest.digest_key` says; the smallest."""
+    row = db.execute(
+        "SELECT min(id) FROM same CROSS JOIN memory USING(n) WHERE d = ? AND life = ? AND id <> ?",
+        (key, LIFECYCLES.index("active"), bytes.fromhex(apart_from[7:])),
+    ).fetchone()
+    return None if row[0] is None else "sha256:" + row[0].hex()
+
+
+def successors(db: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, set[int]]:
+    """Of those of the records that were replaced: the row numbers of all that replace them, directly or by one
+    another."""
+    direct: dict[int, set[int]] = {}
+    waiting = set(numbers)
+    while waiting:
+        found: set[int] = set()
+        for n, other in db.execute(
+            "SELECT t.n, e.n FROM memory t CROSS JOIN edge e ON e.target = t.id CROSS JOIN class ON class.k = t.class "
+            "CROSS JOIN voice ON voice.v = class.v AND voice.a = e.a "
+            f"WHERE t.n IN ({','.join(map(str, waiting))}) AND e.op = 'supersede' AND e.n <> t.n"
+        ):
+            direct.setdefault(n, set()).add(other)
+            found.add(other)
+        waiting = found - direct.keys()
+    return {n: _reached(direct, n) for n in numbers if n in direct}
+
+
+def _reached(direct: Mapping[int, set[int]], n: int) -> set[int]:
+    seen, waiting = {n}, [n]
+    while waiting:
+        fresh = direct.get(waiting.pop(), set()) - seen
+        seen |= fresh
+        waiting += fresh
+    return seen - {n}
+
+
 class StoredLifecycles:
     """The lifecycles of some records, as the index has settled them."""
 

@@ -65,7 +65,7 @@ class Rows:
             fresh = 1
         stream = self._stream(entries[0].actor, entries[0].stream)
         memories: list[tuple[object, ...]] = []
-        links, payloads, terms, tagged, bound, cites, edges = [], [], [], [], [], [], []
+        links, payloads, terms, tagged, bound, cites, edges, same = [], [], [], [], [], [], [], []
         self._check_paths(entries)
         raw_ids = [bytes.fromhex(entry.id[7:]) for entry in entries]
         stored = dict(self._among("SELECT id, n FROM memory WHERE id", raw_ids))
@@ -95,6 +95,7 @@ class Rows:
             self._count(klass, 1)
             memories.append((n, raw, klass, 0, entry.timestamp, entry.size, entry.searched))
             terms.append((n, entry.terms))
+            same.append((entry.same, n))
             tagged += [(topics[topic], n, klass) for topic in entry.topics]
             bound += [(paths[path], n) for path, _ in entry.paths]
             cites += [(evidence[item], n) for item in entry.evidence]
@@ -102,6 +103,7 @@ class Rows:
         db.executemany("INSERT INTO link(c, oid, n, parent, s, sequence, live) VALUES(?,?,?,?,?,?,?)", links)
         db.executemany("INSERT INTO payload(n, data) VALUES(?,?)", payloads)
         db.executemany("INSERT INTO terms(rowid, text) VALUES(?,?)", terms)
+        db.executemany("INSERT INTO same(d, n) VALUES(?,?)", same)
         db.executemany("INSERT INTO tagged(t, n, class) VALUES(?,?,?)", tagged)
         db.executemany("INSERT INTO bound(p, n) VALUES(?,?)", bound)
         db.executemany("INSERT INTO cites(e, n) VALUES(?,?)", cites)
@@ -125,6 +127,8 @@ class Rows:
                 self._delete_memory(n)
 
     def _delete_memory(self, n: int) -> None:
+        from hn_memory.index.searchtables import forget
+
         db = self._db
         raw, klass, payload = db.execute(
             "SELECT id, class, data FROM memory JOIN payload USING(n) WHERE n = ?", (n,)
@@ -134,6 +138,8 @@ class Rows:
             self._count(klass, -1)
             # A contentless FTS table forgets a row only when it is told what the row said.
             db.execute("INSERT INTO terms(terms, rowid, text) VALUES('delete', ?, ?)", (n, entry.terms))
+            db.execute("DELETE FROM same WHERE d = ? AND n = ?", (entry.same, n))
+            forget(db, n, payload)
         for table, key, users, column, items in (
             (*_NAMES[0], "name", entry.topics),
             (*_NAMES[1], "name", tuple(path for path, _ in entry.paths)),

@@ -10,6 +10,12 @@ speaking in a kind (trust, filters), a `site` is where and how a record is ancho
 
 `tagged` repeats the class, so that the records of a topic are counted without being looked up.
 
+`same` finds records of the same content: `d` is the first eight bytes of its digest. `words` holds what search
+looks for, with `place` (where a record stands in its stream, and its content's digest), `lengths` (its length, a
+byte for each row number), `tally` (how many records and words there are) and `vector` (what an embedder made of a
+content). These are filled by the first search that finds them behind (`index.searchtables`), so that nobody else
+waits for them.
+
 Of a memory, `size` is what its content takes of recall's budget, `searched` what grep's work limit counts of it.
 """
 
@@ -18,7 +24,7 @@ from __future__ import annotations
 from typing import Final
 
 APPLICATION_ID: Final = 0x686E6D30
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 LIFE_CODES: Final = {"active": 0, "superseded": 1, "retracted": 2, "branching": 3, "dependency-missing": 4}
 """Lifecycles by their place in recall's order."""
@@ -67,8 +73,25 @@ CREATE TABLE tagged(
 ) WITHOUT ROWID;
 CREATE TABLE path(p INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE bound(p INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(p, n)) WITHOUT ROWID;
+CREATE TABLE same(d INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(d, n)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE terms USING fts5(text, content='', detail=none, columnsize=0, tokenize=ascii);
+CREATE VIRTUAL TABLE words USING fts5(
+    text, content='', detail=none, columnsize=0, tokenize="ascii tokenchars ':+#'"
+);
+CREATE TABLE place(
+    n INTEGER PRIMARY KEY, s INTEGER NOT NULL, sequence INTEGER NOT NULL, digest BLOB NOT NULL
+);
+CREATE INDEX place_at ON place(s, sequence);
+CREATE TABLE lengths(k INTEGER PRIMARY KEY, codes BLOB NOT NULL);
+CREATE TABLE tally(records INTEGER NOT NULL, words INTEGER NOT NULL);
+INSERT INTO tally VALUES(0, 0);
+CREATE TABLE vector(
+    digest BLOB NOT NULL, model TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(digest, model)
+) WITHOUT ROWID;
 """
 
-SEARCH_TABLES: Final = ("terms_data", "terms_idx", "terms_docsize", "terms_config", "terms_content")
-"""The tables that serve the query alone; their size is counted apart."""
+SEARCH_TABLES: Final = (
+    *(f"{table}_{part}" for table in ("terms", "words") for part in ("data", "idx", "docsize", "config", "content")),
+    "place", "place_at", "lengths", "tally", "vector",
+)  # fmt: skip
+"""The tables that serve query and search alone; their size is counted apart."""

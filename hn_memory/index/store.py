@@ -170,6 +170,42 @@ class Index:
             self._recover(self._sources, sqlite3.DatabaseError(error.message))
         return self._ask(ask)
 
+    def peek(self, ask: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The answer of the index as it was left, or None where it cannot give one; for what is nice to know."""
+        if self._connection is None:
+            return None
+        try:
+            return ask(self._connection)
+        except sqlite3.Error:
+            return None
+
+    def extend(self, change: Callable[[sqlite3.Connection], None]) -> None:
+        """Let `change` add what is derived from stored memories and can be derived again. It is called within a
+        transaction, on the file or, where that cannot be written, on tables in memory."""
+        for _ in range(2):
+            if not self.on_disk:
+                break
+            try:
+                with self._locked():
+                    if not self._is_current():
+                        self._open_file(locked=True)
+                    with self._transaction():
+                        change(self.db)
+                return
+            except UnusableIndexError as error:
+                self._refresh_memory(self._sources, error.why)
+            except (sqlite3.Error, OSError) as error:
+                self._recover(self._sources, error)
+        if self.on_disk:
+            self._refresh_memory(self._sources, "it could not be written")
+        self.db.execute("BEGIN")
+        try:
+            change(self.db)
+            self.db.execute("COMMIT")
+        finally:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+
     def _ask(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         """Ask within one reading transaction, so that no writer comes in between."""
         db = self.db

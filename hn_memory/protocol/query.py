@@ -30,6 +30,8 @@ RECALL_DIGEST_DOMAIN: Final = "hn-memory-recall-query-v0"
 RECALL_CURSOR_DOMAIN: Final = "hn-memory-recall-cursor-v0"
 GREP_DIGEST_DOMAIN: Final = "hn-memory-grep-query-v0"
 GREP_CURSOR_DOMAIN: Final = "hn-memory-grep-cursor-v0"
+SEARCH_DIGEST_DOMAIN: Final = "hn-memory-search-query-v0"
+SEARCH_CURSOR_DOMAIN: Final = "hn-memory-search-cursor-v0"
 
 # The module `base64` would load `re` and `struct` to say this.
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
@@ -199,6 +201,14 @@ def grep_document(request: NormalRequest, pattern: str, ignore_case: bool) -> di
     document = request.document()
     document.pop("query", None)
     return document | {"pattern": pattern, "ignoreCase": ignore_case}
+
+
+def search_document(request: NormalRequest, question: str, mode: str, model: str | None) -> dict[str, Any]:
+    """The normal form of a search as its digest covers it: recall's without a query, the question, and by which
+    signals it was answered; the model is that of the meaning signal, where there is one."""
+    document = request.document()
+    document.pop("query", None)
+    return document | {"question": question, "mode": mode} | ({} if model is None else {"model": model})
 
 
 def _refuse(message: str, field: str, hint: str | None = None) -> None:

@@ -31,6 +31,8 @@ TERMS_MISSING: Final = "they do not hold every term of the query"
 """Why records are `no-match` in a recall."""
 PATTERN_MISSING: Final = "the pattern is found in none of their fields"
 """And in a search with a pattern."""
+WORDS_MISSING: Final = "nothing that the question asks for is in them"
+"""And in a search with a question."""
 
 
 def build_receipt(

@@ -12,14 +12,19 @@ from hn_memory.repository.clock import Clock, system_clock
 if TYPE_CHECKING:
     import sqlite3
 
+    from hn_memory.index.ingest import Entry
     from hn_memory.index.store import Index
     from hn_memory.index.update import Progress
     from hn_memory.protocol.chain import ChainHead
     from hn_memory.repository.keyring import Keyring
     from hn_memory.repository.streams import InvalidSource
     from hn_memory.repository.writer import Appended
+    from hn_memory.service.embedders import Embedder
 
 T = TypeVar("T")
+
+_FEW = 16
+"""Records appended at once of which it is said that others say the same."""
 
 
 class Environment:
@@ -29,6 +34,7 @@ class Environment:
         actor: act as this identity instead of the active one.
         notices: lines for people (stderr) that no result carries.
         progress: told how far a long verification has come.
+        embedder: what search has started to make vectors with, and the settings that it was started for.
         known_tips: heads of local streams that this process verified or wrote, by ref.
     """
 
@@ -39,6 +45,7 @@ class Environment:
         "_read",
         "actor",
         "clock",
+        "embedder",
         "known_tips",
         "notices",
         "progress",
@@ -58,6 +65,7 @@ class Environment:
         self.progress = progress
         self.notices: list[str] = []
         self.known_tips: dict[str, ChainHead] = {}
+        self.embedder: tuple[dict[str, str], Embedder] | None = None
         self._index: Index | None = None
         self._keyring: Keyring | None = None
         self._pending: list[Appended] = []
@@ -129,6 +137,21 @@ class Environment:
                     take_apart(one.commit, one.parents, one.memory_id, one.envelope, one.payload) for one in group
                 ]
                 self.open_index().absorb(Source(name, group[-1].commit), entries)
+                if len(entries) <= _FEW:
+                    self._note_same(entries)
+
+    def _note_same(self, entries: Sequence[Entry]) -> None:
+        """Mention active records that said the same before, where the index is at hand and knows."""
+        from hn_memory.index.lookup import same_content
+
+        for entry in entries:
+            if entry.kind is None:
+                continue
+            other = self.open_index().peek(lambda db, entry=entry: same_content(db, entry.same, entry.id))  # type: ignore[misc]
+            if other is not None:
+                self.notices.append(
+                    f"an active record says exactly the same: {other}; `hn memory duplicates` lists such records"
+                )
 
     def open_index(self) -> Index:
         """The index as it was left; `refresh` it before reading."""
@@ -161,6 +184,8 @@ class Environment:
         """Release the index and the repository."""
         if self._pending:
             self._flush()
+        if self.embedder is not None:
+            self.embedder[1].close()
         if self._index is not None:
             self._index.close()
         self.repository.close()

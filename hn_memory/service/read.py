@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hn_memory.errors import InvalidSourceError, UsageError
@@ -47,8 +47,8 @@ from hn_memory.service.environment import Environment
 _STRAY = "It is no stream. If it got there by mistake (a shell variable inside quotes), `git update-ref -d` removes it."
 
 
-def recall(environment: Environment, request: Request) -> dict[str, Any]:
-    """One page of matches and the receipt (section 7).
+def recall(environment: Environment, request: Request, *, check_evidence: bool = False) -> dict[str, Any]:
+    """One page of matches and the receipt (section 7); if asked, with `evidenceStates` beside them.
 
     Raises:
         UsageError `request-invalid`, `cursor-invalid`, `cursor-stale`.
@@ -75,12 +75,23 @@ def recall(environment: Environment, request: Request) -> dict[str, Any]:
         return document
 
     document = environment.query(index, ask)
+    if check_evidence:
+        add_evidence_states(environment, document, commit, document["memories"])
     document["receipt"]["hints"] += policy_hints(environment, policy, document["matched"])
     document["receipt"]["hints"] += sync_hints(
         repository.layout.common_dir, index.heads, empty=not document["receipt"]["considered"]
     )
     environment.note_invalid(index.invalid)
     return document
+
+
+def add_evidence_states(
+    environment: Environment, document: dict[str, Any], commit: str, rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Say of the anchored paths and Git evidence of rows whether they have changed since."""
+    from hn_memory.service.evidence import evidence_states
+
+    document["evidenceStates"] = evidence_states(environment.repository, commit, rows)
 
 
 def policy_hints(environment: Environment, policy: Policy, matched: int) -> list[str]:
@@ -161,8 +172,8 @@ def _source_counts(db: sqlite3.Connection) -> tuple[int, int]:
     return local, valid - local
 
 
-def show(environment: Environment, memory_id: str) -> dict[str, Any]:
-    """One memory, projected at HEAD.
+def show(environment: Environment, memory_id: str, *, check_evidence: bool = False) -> dict[str, Any]:
+    """One memory, projected at HEAD; if asked, with `evidenceStates` of it and its target.
 
     Raises:
         NotFoundError `memory-unknown`; UsageError `id-invalid`, `id-ambiguous`.
@@ -178,6 +189,9 @@ def show(environment: Environment, memory_id: str) -> dict[str, Any]:
         return _show_document(db, n, context)
 
     document = environment.query(index, ask)
+    if check_evidence:
+        rows = [document[name] for name in ("projection", "targetProjection") if name in document]
+        add_evidence_states(environment, document, repository.resolve_commit("HEAD"), rows)
     environment.note_invalid(index.invalid)
     return document
 

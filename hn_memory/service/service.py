@@ -78,11 +78,11 @@ class Service:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def recall(self, request: Request) -> dict[str, Any]:
+    def recall(self, request: Request, *, check_evidence: bool = False) -> dict[str, Any]:
         """One page of matches, with a receipt of what was withheld."""
         from hn_memory.service import read
 
-        return read.recall(self.environment, request)
+        return read.recall(self.environment, request, check_evidence=check_evidence)
 
     def grep(self, request: Request, pattern: str, ignore_case: bool = False) -> dict[str, Any]:
         """One page of the records that a regular expression is found in, with a receipt."""
@@ -90,11 +90,25 @@ class Service:
 
         return grep.grep(self.environment, request, pattern, ignore_case)
 
-    def show(self, memory_id: str) -> dict[str, Any]:
+    def search(
+        self, request: Request, question: str, mode: str | None = None, *, check_evidence: bool = False
+    ) -> dict[str, Any]:
+        """One page of the records that answer a question, ranked, with a receipt."""
+        from hn_memory.service import search
+
+        return search.search(self.environment, request, question, mode, check_evidence=check_evidence)
+
+    def duplicates(self, request: Request) -> dict[str, Any]:
+        """Groups of records that say nearly the same, among those that a recall with this request would match."""
+        from hn_memory.service import duplicates
+
+        return duplicates.duplicates(self.environment, request)
+
+    def show(self, memory_id: str, *, check_evidence: bool = False) -> dict[str, Any]:
         """One memory by full ID or unambiguous prefix."""
         from hn_memory.service import read
 
-        return read.show(self.environment, memory_id)
+        return read.show(self.environment, memory_id, check_evidence=check_evidence)
 
     def log(
         self, *, max_count: int | None = None, actor: str | None = None, stream: str | None = None

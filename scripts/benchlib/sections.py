@@ -19,6 +19,7 @@ NAMES: Final = (
     "rebuild",
     "index",
     "grep",
+    "search",
     "replication",
     "imports",
 )

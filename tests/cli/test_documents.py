@@ -42,6 +42,8 @@ class Normaliser:
             return {self._PATTERN.sub(self._name, key): self(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self(item) for item in value]
+        if isinstance(value, float):
+            return "<score>"  # seconds between two records are in it
         return self._PATTERN.sub(self._name, value) if isinstance(value, str) else value
 
 
@@ -147,6 +149,11 @@ def play(hn: Hn) -> dict[str, Any]:
     )
     run("hn memory grep", "memory", "grep", "^(?:Rows|Half)|^c$")
     run("hn memory grep (a page)", "memory", "grep", "-i", "--lifecycle", "all", "-n", "1", "ROWS")
+    run("hn memory search", "memory", "search", "where do rows live?", "--check-evidence")
+    run("hn memory search --path", "memory", "search", "--path", "app.py", "--subject", f"issue:{ZERO}")
+    run("hn memory search (nothing asked)", "memory", "search", status=2)
+    run("hn memory search (no embedder)", "memory", "search", "--mode", "hybrid", "-n", "1", "moon")
+    run("hn memory duplicates", "memory", "duplicates", "--lifecycle", "all")
     run("hn memory grep (an invalid pattern)", "memory", "grep", "a(?=b)", status=2)
     run("hn memory log -n", "memory", "log", "-n", "9")
     run("hn memory log --actor", "memory", "log", "--actor", reviewer)

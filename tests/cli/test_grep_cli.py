@@ -228,7 +228,7 @@ def test_completion_and_help(hn: Hn) -> None:
     assert complete("hn memory gr") == ["grep"]
     assert complete("hn memory grep --kind a") == ["assumption", "attempt"]
     assert complete("hn memory grep --ig") == ["--ignore-case"]
-    filters = set(complete("hn memory recall --")) - {"--query", "--input"}
+    filters = set(complete("hn memory recall --")) - {"--query", "--input", "--check-evidence"}
     assert filters == set(complete("hn memory grep --")) - {"--ignore-case"}
 
 

@@ -107,6 +107,7 @@ def test_help_names_the_values_that_the_protocol_knows() -> None:
         "hn memory supersede": KINDS,
         "hn memory recall": (*KINDS, *LIFECYCLES, *TRUST_CLASSES),
         "hn memory grep": (*KINDS, *LIFECYCLES, *TRUST_CLASSES),
+        "hn memory search": (*KINDS, *LIFECYCLES, *TRUST_CLASSES),
     }
     for path, words in expected.items():
         for word in words:
@@ -116,7 +117,7 @@ def test_help_names_the_values_that_the_protocol_knows() -> None:
 def test_topics_are_listed_and_shown(hn: Hn) -> None:
     listed = hn("help", "--json").done().json["topics"]
     expected = "bundles completions environment exit-codes grep identities json limits policy recall receipt record"
-    expected += " secrets streams sync uhp"
+    expected += " search secrets streams sync uhp"
     assert list(listed) == sorted(expected.split())
     for name, title in listed.items():
         text = (PACKAGE / "help" / f"{name}.md").read_text()

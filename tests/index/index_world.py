@@ -398,6 +398,13 @@ _NAMES = {
     "tagged": "SELECT topic.name, hex(memory.id) FROM tagged LEFT JOIN topic USING(t) LEFT JOIN memory USING(n)",
     "path": "SELECT path.name FROM path",
     "bound": "SELECT path.name, hex(memory.id) FROM bound LEFT JOIN path USING(p) LEFT JOIN memory USING(n)",
+    "same": "SELECT d, hex(memory.id) FROM same LEFT JOIN memory USING(n)",
+    "place": (
+        "SELECT hex(memory.id), actor.id, stream.id, sequence, hex(digest) FROM place LEFT JOIN memory USING(n) "
+        "LEFT JOIN stream USING(s) LEFT JOIN actor USING(a)"
+    ),
+    "tally": "SELECT records, words FROM tally",
+    "vector": "SELECT hex(digest), model, hex(data) FROM vector",
 }
 
 
@@ -408,13 +415,22 @@ def dump(database: Path) -> dict[str, list[tuple[Any, ...]]]:
         (verdict,) = db.execute("PRAGMA integrity_check").fetchone()
         assert verdict == "ok"
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-        assert {name for name in tables if not name.startswith("terms")} == set(_NAMES)
+        assert {name for name in tables if not name.startswith(("terms", "words"))} == {*_NAMES, "lengths"}
         found = {name: sorted(map(repr, db.execute(sql))) for name, sql in _NAMES.items()}
         for name in _NAMES:
             (rows,) = db.execute(f"SELECT count(*) FROM {name}").fetchone()
             assert rows == len(found[name]), name
-        db.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, terms, row)")
-        found["terms"] = sorted(map(repr, db.execute("SELECT term, doc FROM temp.vocabulary")))
+        for name in ("terms", "words"):
+            db.execute(f"CREATE VIRTUAL TABLE temp.of_{name} USING fts5vocab(main, {name}, row)")
+            found[name] = sorted(map(repr, db.execute(f"SELECT term, doc FROM temp.of_{name}")))
+        found["lengths"] = sorted(
+            map(
+                repr,
+                db.execute(
+                    "SELECT hex(id), hex(substr(codes, n % 4096 + 1, 1)) FROM memory JOIN lengths ON k = n / 4096"
+                ),
+            )
+        )
         return found
     finally:
         db.close()

@@ -15,11 +15,13 @@ COMMANDS: Final = {
     "retract": "Take back a record of your own.",
     "challenge": "Dispute a record.",
     "recall": "Find what applies here, with a receipt.",
+    "search": "Ask a question, get ranked answers.",
     "grep": "Find by regular expression, with a receipt.",
     "show": "Show one memory in full.",
     "log": "List all memories, newest first.",
     "streams": "List the streams; choose the default one.",
     "verify": "Verify every stream from its first commit.",
+    "duplicates": "Find records that say nearly the same.",
     "export": "Write streams and policy to a bundle.",
     "index": "Rebuild, verify or describe the index.",
 }

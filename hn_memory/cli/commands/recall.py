@@ -9,7 +9,7 @@ import click
 from hn_memory.cli.command import command as make
 from hn_memory.cli.command import session_of
 from hn_memory.cli.inputs import FILE, TEXT, read_bytes
-from hn_memory.cli.recall_options import FLAGS, recall_options, request_of
+from hn_memory.cli.recall_options import FLAGS, check_evidence_option, recall_options, request_of
 from hn_memory.errors import UsageError
 
 
@@ -20,8 +20,11 @@ from hn_memory.errors import UsageError
 @click.option(
     "--input", "input_file", type=FILE, metavar="FILE", help="Read a JSON request from FILE, or `-`, instead."
 )
+@check_evidence_option
 @click.pass_context
-def command(ctx: click.Context, /, extra: tuple[str, ...], input_file: str | None, **values: Any) -> None:
+def command(
+    ctx: click.Context, /, extra: tuple[str, ...], input_file: str | None, check_evidence: bool, **values: Any
+) -> None:
     """Find the records that apply to a commit, and say what was withheld and why.
 
     Without flags: what is active at HEAD, whose evidence is here, and whose author
@@ -51,7 +54,7 @@ def command(ctx: click.Context, /, extra: tuple[str, ...], input_file: str | Non
     with session.service() as service:
         if input_file is None:
             request = request_of(service, {**values, "query": values["query"] or ""})
-        document = service.recall(request)
+        document = service.recall(request, check_evidence=check_evidence)
     from hn_memory.cli.render_recall import recalled
 
     session.reply(document, recalled)

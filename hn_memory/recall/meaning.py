@@ -1,0 +1,35 @@
+"""The meaning signal: how near records are to a question, by the vectors of an embedder (`recall.ranking`)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from math import fsum
+
+from hn_memory.index.vectors import cosines, stored
+from hn_memory.recall.ranking import POOL
+
+
+def nearness(
+    db: sqlite3.Connection, model: str, question: bytes, gated: Callable[[set[int]], set[int]]
+) -> dict[int, float]:
+    """The meaning signal of the `POOL` records nearest to a question, by row number.
+
+    Args:
+        question: its vector, as `index.vectors.pack` makes one.
+        gated: keeps the row numbers of records that pass the gates; the mean is theirs.
+    """
+    rows = stored(db, model)
+    allowed = gated({n for n, _ in rows})
+    rows = [row for row in rows if row[0] in allowed]
+    if not rows:
+        return {}
+    found = cosines(question, [data for _, data in rows])
+    mean = fsum(found) / len(found)
+    # With a single record nothing stands beside it, and the cosine itself must do.
+    if len(found) == 1 or mean >= 1:
+        mean = 0.0
+    signals = sorted(
+        ((value - mean) / (1 - mean), data, n) for value, (n, data) in zip(found, rows, strict=True) if value > mean
+    )
+    return {n: value for value, _, n in signals[-POOL:]}

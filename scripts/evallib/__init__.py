@@ -1,0 +1,1 @@
+"""What `scripts/evaluate` is made of."""
