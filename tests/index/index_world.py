@@ -131,7 +131,8 @@ class Pen:
         """Store the memory that follows a commit; no ref moves. A `message` gives the same memory another commit,
         another `signer` a signature that does not hold."""
         head = None if parent is None else self.heads[parent]
-        envelope = next_envelope(identity, stream, statement, head, instant)
+        sequence, previous = (0, None) if head is None else (head.sequence, head.memory_id)
+        envelope = next_envelope(identity, stream, statement, sequence, previous, instant)
         payload = encode_envelope(envelope)
         return self.carry(payload, signer or identity, parent, message, envelope)
 
