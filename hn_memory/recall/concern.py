@@ -13,6 +13,7 @@ from typing import Final
 
 from hn_memory.index.searchtables import postings
 from hn_memory.index.words import Stemmer, words
+from hn_memory.protocol import limits
 from hn_memory.protocol.searchable import take_texts
 
 ANCHORED: Final = 1.0
@@ -57,8 +58,8 @@ def concerned(db: sqlite3.Connection, path: str, blobs: Iterable[str]) -> dict[i
 
 
 def _above(path: str) -> list[str]:
-    """The directories above a path, the nearest first, without the root."""
-    parts = path.split("/")[:-1]
+    """The directories above a path, the nearest first, without the root and those too long for an anchor to bind."""
+    parts = path[: limits.PATH_BYTES + 1].split("/")[:-1]
     return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
