@@ -170,11 +170,14 @@ class Environment:
         return answer
 
     def note_index(self, index: Index) -> None:
-        """Say in one line what became of an index that was not simply there."""
+        """Say in one line, once, what became of an index that was not simply there."""
+        line = None
         if index.state == "rebuilt" and index.heads:
-            self.notices.append(f"the index was rebuilt from the signed commits: {index.detail}")
+            line = f"the index was rebuilt from the signed commits: {index.detail}"
         elif index.state == "memory":
-            self.notices.append(f"answered without the index file: {index.detail}")
+            line = f"answered without the index file: {index.detail}"
+        if line is not None and line not in self.notices:
+            self.notices.append(line)
 
     def note_invalid(self, invalid: list[InvalidSource]) -> None:
         """Name every source that is left out."""
