@@ -189,7 +189,7 @@ CASES = {
     "command, one dies": Case(command, 2, family=False, pass_over=(OBJECTS, INDEX)),
     "first command, one dies": Case(command, 0, family=False, indexed=False, pass_over=(OBJECTS, INDEX), fewest=10),
     "first objects": Case(command, 0, family=True, indexed=False, most=11, fewest=11),
-    "service": Case(worker, 2, family=True, pass_over=(INDEX,), fewest=16),
+    "service": Case(worker, 2, family=True, pass_over=(INDEX,), fewest=12),
 }
 
 
