@@ -1,8 +1,8 @@
 """Three actors, three clones, one remote, random operations: after everyone synced twice, all project the same rows.
 
 HN_SYNC_RUNS sets how many runs (100; 200 for a thorough look), HN_SYNC_STEPS how many steps each has (30). The runs
-are dealt to groups, so that they spread over all cores, and live in memory where the system has a place for that: what costs time here is
-the disk and the starting of Git, and every sync is a real one with everything that Git does.
+are dealt to groups, so that they spread over all cores, and live in memory where the system has a place for that:
+what costs time here is the disk and the starting of Git, and every sync is a real one with everything that Git does.
 """
 
 from __future__ import annotations
