@@ -57,6 +57,8 @@ def _run(arguments: Sequence[str], ahead: Ahead | None) -> int:
             ),
         )
     failed = output.write_out(session.answer or b"")
+    if failed and session.unwritten is not None:
+        session.unwritten()
     return failed or session.status
 
 

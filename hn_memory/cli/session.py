@@ -24,6 +24,7 @@ class Session:
         git_dir: the argument of `--git-dir`, as given.
         answer: the bytes for stdout, once a command gave them.
         status: the exit status that goes with the answer.
+        unwritten: called when the answer could not be written, to take back what nobody has seen.
     """
 
     def __init__(self, *, json: bool = False, ahead: Ahead | None = None) -> None:
@@ -33,6 +34,7 @@ class Session:
         self.git_dir: str | None = None
         self.answer: bytes | None = None
         self.status = 0
+        self.unwritten: Callable[[], None] | None = None
 
     def parsed(self) -> None:
         """The whole line is parsed: whether `--json` was an option or some other option's value is known."""
@@ -59,7 +61,8 @@ class Session:
         finally:
             # What was appended is told to the index at the end, which may have something to say of it.
             service.close()
-            for line in service.notices:
+            # One command may ask more than once.
+            for line in dict.fromkeys(service.notices):
                 output.notice(line)
 
     def reply(self, document: dict[str, Any], render: Callable[[dict[str, Any]], str], *, status: int = 0) -> None:

@@ -31,8 +31,8 @@ def pack(vector: Sequence[float]) -> bytes:
     largest = max(map(abs, vector), default=0.0)
     if not vector or not isfinite(largest) or any(part != part for part in vector):
         raise HnError("embedder-failed", "the embedder gave a vector that is empty or not finite")
-    scale = 127 / largest if largest else 0.0
-    numbers = array("b", (round(part * scale) for part in vector))
+    # Divided first: 127 by the smallest of numbers would be infinite.
+    numbers = array("b", (round(part / largest * 127) if largest else 0 for part in vector))
     return _HEAD.pack(sum(map(mul, numbers, numbers))) + numbers.tobytes()
 
 

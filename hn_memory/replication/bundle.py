@@ -31,6 +31,7 @@ from hn_memory.values import NamedTuple
 POLICY_REF: Final = "refs/hn/bundle/policy"
 _MAGIC: Final = (b"# v2 git bundle\n", b"# v3 git bundle\n")
 _HEADER_BYTES: Final = 4096
+_READ_BYTES: Final = 1 << 20
 _FORMAT: Final = b"@object-format="
 
 
@@ -46,6 +47,41 @@ class BundleContent(NamedTuple):
 def is_bundle(path: Path) -> bool:
     """Does the file begin as a Git bundle does?"""
     return _head(path).startswith(_MAGIC)
+
+
+def check_whole(path: Path) -> None:
+    """Is the file complete, from the blank line that ends its header to the checksum that ends its pack?
+
+    Git answers from the refs of a header that is cut off, and does not look at a pack whose objects are here already.
+
+    Raises:
+        HnError `bundle-invalid`: it is cut off or was changed on the way.
+        HnError `file-unknown`: it is no bundle.
+    """
+    import hashlib
+
+    digest = hashlib.new(_object_format(path), usedforsecurity=False)
+    length = digest.digest_size
+    with path.open("rb") as file:
+        while (line := file.readline(_HEADER_BYTES)) != b"\n":
+            if not line:
+                raise _damaged(path)
+        tail = b""
+        while data := file.read(_READ_BYTES):
+            data = tail + data
+            digest.update(data[:-length])
+            tail = data[-length:]
+    if tail != digest.digest():
+        raise _damaged(path)
+
+
+def _damaged(path: Path) -> HnError:
+    return HnError(
+        "bundle-invalid",
+        f"the bundle {display(path)} is cut off or was changed on the way",
+        hint="Copy it again from where it was written.",
+        field="file",
+    )
 
 
 def write_bundle(main: Repository, streams: Sequence[Offer], policy: bytes | None, target: Path) -> None:
@@ -86,6 +122,7 @@ def verify_bundle(path: Path) -> BundleContent:
         HnError `file-unknown`: it is no bundle.
     """
     object_format = _object_format(path)
+    check_whole(path)
     top = Path(tempfile.mkdtemp(prefix="hn-bundle-"))
     try:
         command = _fresh(top, object_format)

@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from hn_memory.errors import HnError
+from hn_memory.protocol.hashing import sha256
 from hn_memory.service.environment import Environment
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ class CommandEmbedder(Embedder):
             self._arguments = []
         if not self._arguments:
             raise HnError("embedder-failed", "hn.embedCommand is no command line")
-        self.model = f"command:{model or command}"
+        # The name goes into receipts, and a command line may hold paths and keys.
+        self.model = f"command:{model or sha256(command.encode()).hexdigest()[:16]}"
         self._process: Any = None
         self._lines: Queue[bytes] | None = None
         self._reader: Any = None

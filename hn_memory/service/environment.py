@@ -170,14 +170,11 @@ class Environment:
         return answer
 
     def note_index(self, index: Index) -> None:
-        """Say in one line, once, what became of an index that was not simply there."""
-        line = None
+        """Say in one line what became of an index that was not simply there."""
         if index.state == "rebuilt" and index.heads:
-            line = f"the index was rebuilt from the signed commits: {index.detail}"
+            self.notices.append(f"the index was rebuilt from the signed commits: {index.detail}")
         elif index.state == "memory":
-            line = f"answered without the index file: {index.detail}"
-        if line is not None and line not in self.notices:
-            self.notices.append(line)
+            self.notices.append(f"answered without the index file: {index.detail}")
 
     def note_invalid(self, invalid: list[InvalidSource]) -> None:
         """Name every source that is left out."""

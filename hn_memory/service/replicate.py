@@ -70,11 +70,12 @@ def sync(
 
     repository = environment.repository
     if target is not None and _is_file(environment, os.fspath(target)):
-        from hn_memory.replication.bundle import is_bundle
+        from hn_memory.replication.bundle import check_whole, is_bundle
 
         path = Path(target)
         if not is_bundle(path):
             raise HnError("file-unknown", f"{path.name} is no Git bundle", field="remote")
+        check_whole(path)
         if recover_shallow:
             raise UsageError("usage", "--recover-shallow needs a remote, not a file", field="recover-shallow")
         remote = bundle_remote(name or BUNDLE, path)

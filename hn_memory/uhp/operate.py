@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from hn_memory.errors import HnError, UsageError
 from hn_memory.uhp.server import Settings, open_server
-from hn_memory.uhp.state.keys import first_key
+from hn_memory.uhp.state.keys import first_key, forget_first_key
 from hn_memory.uhp.supervise import BACKLOG, Supervisor, run_worker
 
 
@@ -27,14 +28,16 @@ class Listening:
     insecure: bool = False
 
 
-def serve(settings: Settings, listening: Listening, announce: Callable[[dict[str, Any]], None]) -> None:
+def serve(settings: Settings, listening: Listening, announce: Callable[[dict[str, Any]], bool]) -> None:
     """Serve until told to stop; requests under way are finished.
 
     Args:
-        announce: told the address, and the administrator's key the first time, once the socket is bound.
+        announce: told the address, and the administrator's key the first time, once the socket is bound; False when
+            nobody can have read it.
 
     Raises:
-        UsageError `tls-required`, `tls-invalid`; HnError `address-unavailable`, and those of `open_server`.
+        UsageError `tls-required`, `tls-invalid`; HnError `address-unavailable`, `not-announced`, and those of
+        `open_server`.
     """
     _check_exposure(listening)
     server = open_server(settings)
@@ -49,7 +52,15 @@ def serve(settings: Settings, listening: Listening, announce: Callable[[dict[str
     document: dict[str, Any] = {"version": 0, "url": f"{scheme}://{shown}:{port}", "workers": listening.workers}
     if key is not None:
         document["administratorKey"] = key
-    announce(document)
+    if not announce(document):
+        bound.close()
+        if key is not None:
+            server = open_server(settings)
+            try:
+                forget_first_key(server.store)
+            finally:
+                server.close()
+        raise HnError("not-announced", "the address could not be written, so nothing is served and no key was made")
     tls = (listening.certificate, listening.private_key)
     if listening.workers == 1:
         run_worker(settings, bound, *tls)
@@ -63,6 +74,8 @@ def _check_exposure(listening: Listening) -> None:
     for name, path in (("tls-cert", listening.certificate), ("tls-key", listening.private_key)):
         if path is not None and not Path(path).is_file():
             raise UsageError("tls-invalid", f"the file of --{name} is not there", field=name)
+    if listening.certificate is not None:
+        _load_certificate(listening.certificate, listening.private_key or "")
     if listening.certificate is None and not listening.insecure and not _is_loopback(listening.host):
         raise UsageError(
             "tls-required",
@@ -70,6 +83,22 @@ def _check_exposure(listening: Listening) -> None:
             hint="Give --tls-cert and --tls-key, or say --insecure-http where something in front encrypts.",
             field="host",
         )
+
+
+def _load_certificate(certificate: str, private_key: str) -> None:
+    """Refuse now what the server could not use later; a key behind a passphrase is asked for by nobody."""
+
+    def no_passphrase() -> str:
+        raise ValueError("the private key is behind a passphrase")
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key, no_passphrase)
+    except ValueError as error:
+        raise UsageError("tls-invalid", str(error), field="tls-key") from None
+    except (ssl.SSLError, OSError):
+        raise UsageError(
+            "tls-invalid", "certificate and private key are no PEM files that belong together", field="tls-key"
+        ) from None
 
 
 def _is_loopback(host: str) -> bool:

@@ -123,8 +123,9 @@ def test_evil_bundles(bundle: Path, tmp_path: Path, store: Store) -> None:
             verify_file(damaged)
         assert caught.value.code == "bundle-invalid"
         before = refs(path)
-        document = sync(path, str(damaged))
-        assert not document["complete"] and set(words(document)) == {"structurally-invalid"}
+        with service(path) as opened, pytest.raises(hn_memory.HnError) as caught:
+            opened.sync(str(damaged))
+        assert caught.value.code == "bundle-invalid"
         assert refs(path) == before
     for text in (b"", b"{}", b"# v9 git bundle\n"):
         damaged.write_bytes(text)
@@ -185,3 +186,24 @@ def test_bundles_are_the_same_bytes_for_the_same_streams(bundle: Path, alice: Pa
     with service(clone_path) as opened:
         second = opened.export_bundle(tmp_path / "b.bundle")
     assert first["streams"] == second["streams"]
+
+
+def test_damage_anywhere_is_told_whatever_is_here_already(bundle: Path, alice: Path, tmp_path: Path) -> None:
+    whole = bundle.read_bytes()
+    pack = whole.index(b"\n\nPACK") + 2
+    damaged = {f"cut at {at}": whole[:at] for at in (20, 100, pack - 1, pack, pack + 40, len(whole) - 1)}
+    damaged["a bit flipped"] = whole[: pack + 60] + bytes([whole[pack + 60] ^ 1]) + whole[pack + 61 :]
+    damaged["more behind it"] = whole + b"x"
+    fresh = empty(tmp_path / "fresh")
+    for what, data in damaged.items():
+        path = tmp_path / "damaged.bundle"
+        path.write_bytes(data)
+        for reader in (alice, fresh):
+            before = refs(reader)
+            with service(reader) as opened, pytest.raises(hn_memory.HnError) as refused:
+                opened.sync(str(path))
+            assert refused.value.code == "bundle-invalid", what
+            assert refs(reader) == before
+        with pytest.raises(hn_memory.HnError) as refused:
+            verify_file(path)
+        assert refused.value.code == "bundle-invalid", what

@@ -162,3 +162,42 @@ def test_a_database_that_went_away_is_met_again(repository: Path, database: str)
             assert set(statuses) <= {200, 503} and statuses[-1] == 200
         assert ok(api.get(memory))["name"] == "Kept"
         assert running.client.get("/readyz").status_code == 200
+
+
+def test_a_key_that_could_not_be_shown_is_taken_back(repository: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        serve = [*COMMAND, "uhp", "serve", "--port", "0", "--json"]
+        done = subprocess.run(serve, cwd=repository, stdout=full, stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 1 and b"Traceback" not in done.stderr
+        assert run_hn(repository, "uhp", "key", "list")["keys"] == []
+        create = [*COMMAND, "uhp", "key", "create", "--principal", "person:a", "--json"]
+        done = subprocess.run(create, cwd=repository, stdout=full, stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 1
+        assert [one["revokedAt"] is not None for one in run_hn(repository, "uhp", "key", "list")["keys"]] == [True]
+    with Running(repository) as running:
+        assert running.administrator_key is not None
+
+
+def test_certificates_that_cannot_be_used_are_refused_before_anything_is_announced(
+    repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    certificate, key = self_signed(tmp_path / "one")
+    _, other = self_signed(tmp_path / "two")
+    loaded = serialization.load_pem_private_key(key.read_bytes(), None)
+    locked = tmp_path / "locked.pem"
+    locked.write_bytes(
+        loaded.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    garbage = tmp_path / "garbage.pem"
+    garbage.write_text("no key")
+    for private in (other, locked, garbage):
+        arguments = ("uhp", "serve", "--port", "0", "--tls-cert", str(certificate), "--tls-key", str(private))
+        assert refused(repository, *arguments)["code"] == "tls-invalid"
+    assert refused(repository, "uhp", "serve", "--consolidate", "nan")["code"] == "usage"
+    assert run_hn(repository, "uhp", "key", "list")["keys"] == []

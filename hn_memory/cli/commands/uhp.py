@@ -12,7 +12,7 @@ import click
 from hn_memory.cli.command import LazyGroup, session_of
 from hn_memory.cli.command import command as make
 from hn_memory.cli.inputs import FILE, TEXT
-from hn_memory.errors import HnError
+from hn_memory.errors import HnError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,6 +89,8 @@ def serve(ctx: click.Context, /, **values: Any) -> None:
     standard error, as JSON, and hold nothing of a request's content.
     """
     session = session_of(ctx)
+    if values["consolidate"] != values["consolidate"]:
+        raise UsageError("usage", "--consolidate is no number of hours", field="consolidate")
     operate = _load("operate")
     listening = operate.Listening(
         host=values["host"],
@@ -104,15 +106,15 @@ def serve(ctx: click.Context, /, **values: Any) -> None:
     operate.serve(settings, listening, lambda document: _announce(session, document))
 
 
-def _announce(session: Session, document: dict[str, Any]) -> None:
-    """Answer at once: the command itself ends only with the server."""
+def _announce(session: Session, document: dict[str, Any]) -> bool:
+    """Answer at once: the command itself ends only with the server. False when the answer could not be written."""
     from hn_memory.cli import output
 
     lines = [f"listening on {document['url']}"]
     if "administratorKey" in document:
         lines.append(f"administrator key, shown once: {document['administratorKey']}")
     text = "".join(f"{line}\n" for line in lines)
-    output.write_out(output.json_bytes(document) if session.json else text.encode())
+    return output.write_out(output.json_bytes(document) if session.json else text.encode()) == 0
 
 
 @click.command("key", cls=LazyGroup, table=KEY_COMMANDS)
@@ -148,6 +150,7 @@ def key_create(ctx: click.Context, principal: str, privileges: str, state: str |
         lambda made: (
             f"key {made['id']} of {made['principal']} ({', '.join(made['privileges'])}), shown once:\n{made['key']}\n"
         ),
+        take_back=lambda keys, store, made: keys.revoke_key(store, made["id"]),
     )
 
 
@@ -236,10 +239,20 @@ def _reply(
     state: str | None,
     run: Callable[[Any, Any], dict[str, Any]],
     render: Callable[[dict[str, Any]], str],
+    take_back: Callable[[Any, Any, dict[str, Any]], Any] | None = None,
 ) -> None:
     session = session_of(ctx)
+    keys = _load("state.keys")
     with _store(session, state) as store:
-        session.reply(run(_load("state.keys"), store), render)
+        document = run(keys, store)
+    session.reply(document, render)
+    if take_back is not None:
+
+        def unseen() -> None:
+            with _store(session, state) as store:
+                take_back(keys, store, document)
+
+        session.unwritten = unseen
 
 
 @contextmanager
@@ -273,5 +286,5 @@ def _load(module: str) -> Any:
         raise HnError(
             "uhp-not-installed",
             f"`hn uhp` needs the extra hn-memory[uhp]: {error.name} is missing",
-            hint="pip install 'hn-memory[uhp]'",
+            hint="Install hn again with its extra `uhp`; from a clone that is: pip install '.[uhp]'",
         ) from None

@@ -107,6 +107,13 @@ def first_key(store: Store) -> str | None:
     return made
 
 
+def forget_first_key(store: Store) -> None:
+    """Take back what `first_key` made, because nobody has seen it: the next start makes another one."""
+    with store.changing() as (connection, _):
+        connection.execute(delete(schema.key).where(schema.key.c.administrator))
+        connection.execute(delete(schema.setting).where(schema.setting.c.name == "administrator"))
+
+
 def list_keys(store: Store) -> dict[str, Any]:
     """All keys, without their texts."""
     with store.reading() as connection:
