@@ -75,10 +75,10 @@ def sync(
         path = Path(target)
         if not is_bundle(path):
             raise HnError("file-unknown", f"{path.name} is no Git bundle", field="remote")
-        check_whole(path)
         if recover_shallow:
             raise UsageError("usage", "--recover-shallow needs a remote, not a file", field="recover-shallow")
         remote = bundle_remote(name or BUNDLE, path)
+        check_whole(path)
     else:
         if name is not None:
             raise UsageError("usage", "--as names what a bundle file stands in for", field="as")
