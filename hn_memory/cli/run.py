@@ -58,7 +58,10 @@ def _run(arguments: Sequence[str], ahead: Ahead | None) -> int:
         )
     failed = output.write_out(session.answer or b"")
     if failed and session.unwritten is not None:
-        session.unwritten()
+        try:
+            session.unwritten()
+        except HnError as error:
+            output.report(error)
     return failed or session.status
 
 

@@ -6,8 +6,6 @@ workers read, verify and take apart; the caller links the results into chains, w
 
 from __future__ import annotations
 
-import gc
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -25,11 +23,8 @@ from hn_memory.repository.streams import Walked, read_walked
 from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
+    from hn_memory.repository.base import Repository
 
-    from hn_memory.repository.base import Layout, Repository
-
-CHUNK: Final = 256
 PARALLEL_FROM: Final = 2048
 """Commits below which starting workers costs more than it saves."""
 
@@ -130,37 +125,14 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
 
     The commits need not be of one stream: each is judged alone.
     """
-    workers = min(os.cpu_count() or 1, 8)
-    chunks = (list(walked[at : at + CHUNK]) for at in range(0, len(walked), CHUNK))
-    if len(walked) < PARALLEL_FROM or workers < 2 or repository.backend == "fake":
-        for chunk in chunks:
-            yield from _verify_chunk(repository, chunk)
+    # Who records takes memories apart as well, and needs no workers.
+    from hn_memory.repository import workers
+
+    if len(walked) >= PARALLEL_FROM and workers.worker_count() > 1 and repository.backend != "fake":
+        yield from workers.spread(repository.layout, walked, _verify_chunk, prefer="libgit2")
         return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    load_libraries(libgit2=True)
-    with ProcessPoolExecutor(
-        workers, mp_context=get_context("fork"), initializer=_start_worker, initargs=(repository.layout,)
-    ) as pool:
-        # A bounded window keeps the memory flat: results wait no longer than their turn.
-        pending = deque(pool.submit(_verify_by_worker, chunk) for chunk in islice(chunks, workers * 4))
-        while pending:
-            entries = pending.popleft().result()
-            pending.extend(pool.submit(_verify_by_worker, chunk) for chunk in islice(chunks, 1))
-            yield from entries
-
-
-def load_libraries(*, libgit2: bool) -> None:
-    """Load once, before forking, what every worker would load by itself."""
-    from contextlib import suppress
-    from importlib import import_module
-
-    for name in ("hashlib", "orjson", "cryptography.hazmat.primitives.asymmetric.ed25519"):
-        import_module(name)
-    if libgit2:
-        with suppress(ImportError, OSError):
-            import_module("hn_memory.repository.libgit")
+    for chunk in workers.chunked(walked):
+        yield from _verify_chunk(repository, chunk)
 
 
 def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
@@ -171,32 +143,3 @@ def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry
             return [Refused(chunk[0].commit, error.code, error.message)]
     # The store refused one object (a damaged one): find out whose it is.
     return [answer for one in chunk for answer in _verify_chunk(repository, [one])]
-
-
-_worker: Repository | None = None
-
-
-def _start_worker(layout: Layout) -> None:
-    global _worker
-    from multiprocessing import parent_process
-    from threading import Thread
-
-    from hn_memory.repository.open import open_repository
-
-    # Nothing a worker makes refers to itself, so looking for such things would only take time.
-    gc.disable()
-    # Without its parent a worker would wait for work for ever, and keep the parent's lock with it.
-    Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
-    _worker = open_repository(layout, prefer="libgit2")
-
-
-def _leave_with(parent: BaseProcess | None) -> None:
-    if parent is not None:
-        parent.join()
-    os._exit(1)
-
-
-def _verify_by_worker(chunk: list[Walked]) -> list[Entry | Refused]:
-    if _worker is None:
-        raise RuntimeError("the worker was not started")
-    return _verify_chunk(_worker, chunk)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import gc
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead, StreamChain, StreamCommit, read_files
 from hn_memory.protocol.identifiers import memory_id
 from hn_memory.protocol.memory import verify_memory
-from hn_memory.repository.base import Layout, Repository
+from hn_memory.repository import workers
+from hn_memory.repository.base import Repository
 from hn_memory.repository.streams import Walked, read_walked
 from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
-
     from hn_memory.index.update import Progress
 
 PARALLEL_FROM: Final = 1024
 """Commits below which starting workers costs more than it saves."""
-
-_CHUNK: Final = 256
-_MOST_WORKERS: Final = 16
 
 _EVERY = 256
 
@@ -92,27 +85,12 @@ def verify_parts(repository: Repository, parts: Sequence[Part], progress: Progre
 
 def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[Entry | Refused]:
     """Entries of walked commits, in their order; spread over all cores when there are many."""
-    workers = min(os.cpu_count() or 1, _MOST_WORKERS)
-    if len(walked) < PARALLEL_FROM or workers < 2:
+    if len(walked) < PARALLEL_FROM or workers.worker_count() < 2:
         for commit in read_walked(repository, walked):
             yield _verify_commit(commit)
         return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    from hn_memory.index.ingest import load_libraries
-
-    load_libraries(libgit2=False)
-    chunks = (list(walked[at : at + _CHUNK]) for at in range(0, len(walked), _CHUNK))
-    with ProcessPoolExecutor(
-        workers, mp_context=get_context("fork"), initializer=_start_worker, initargs=(repository.layout,)
-    ) as pool:
-        # A bounded window keeps the memory flat: results wait no longer than their turn.
-        pending = [pool.submit(_verify_chunk, chunk) for chunk in islice(chunks, workers * 4)]
-        while pending:
-            entries = pending.pop(0).result()
-            pending += [pool.submit(_verify_chunk, chunk) for chunk in islice(chunks, 1)]
-            yield from entries
+    # A fetched pack is full of deltas, which Git takes apart several times faster than libgit2.
+    yield from workers.spread(repository.layout, walked, _verify_chunk, prefer="git")
 
 
 def memory_id_at(repository: Repository, commit: str) -> str | None:
@@ -188,31 +166,5 @@ def _verify_commit(commit: StreamCommit) -> Entry | Refused:
     )  # fmt: skip
 
 
-_worker: Repository | None = None
-
-
-def _start_worker(layout: Layout) -> None:
-    global _worker
-    from multiprocessing import parent_process
-    from threading import Thread
-
-    from hn_memory.repository.open import open_repository
-
-    # Nothing a worker makes refers to itself, so looking for such things would only take time.
-    gc.disable()
-    # Without its parent a worker would wait for work for ever, and keep the parent's locks with it.
-    Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
-    # A fetched pack is full of deltas, which Git takes apart several times faster than libgit2.
-    _worker = open_repository(layout, prefer="git")
-
-
-def _leave_with(parent: BaseProcess | None) -> None:
-    if parent is not None:
-        parent.join()
-    os._exit(1)
-
-
-def _verify_chunk(chunk: list[Walked]) -> list[Entry | Refused]:
-    if _worker is None:
-        raise RuntimeError("the worker was not started")
-    return [_verify_commit(commit) for commit in read_walked(_worker, chunk)]
+def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
+    return [_verify_commit(commit) for commit in read_walked(repository, chunk)]

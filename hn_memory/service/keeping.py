@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 from hn_memory.index.lookup import source_tip
@@ -23,6 +23,7 @@ from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.streams import Source, Walked, list_sources, read_walked
 from hn_memory.repository.writer import Appended, Statement, append
 from hn_memory.service.building import RecordArguments, build, refuse_secrets
+from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
     from hn_memory.protocol.shapes import EnvelopeLike

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hn_memory.errors import InvalidSourceError, UsageError
+from hn_memory.errors import UsageError
 from hn_memory.index.lookup import (
     KnownMemories,
     StoredLifecycles,
@@ -337,7 +337,7 @@ def streams(environment: Environment) -> dict[str, Any]:
 def verify(environment: Environment) -> dict[str, Any]:
     """Verify every stream from its first commit, trusting nothing remembered.
 
-    The document says of each source whether it holds; `require_valid` turns an invalid one into an error.
+    The document says of each source whether it holds.
     """
     from hn_memory.index.fullscan import verify_sources
 
@@ -359,13 +359,6 @@ def verify(environment: Environment) -> dict[str, Any]:
         ],
         "invalid": [_invalid_document(source) for source in verified.invalid],
     }
-
-
-def require_valid(document: Mapping[str, Any]) -> None:
-    """Raise `InvalidSourceError source-invalid` when a `verify` document names an invalid source."""
-    invalid = document["invalid"]
-    if invalid:
-        raise InvalidSourceError("source-invalid", f"{len(invalid)} invalid source(s): {invalid[0]['ref']}")
 
 
 def _invalid_document(source: InvalidSource) -> dict[str, Any]:

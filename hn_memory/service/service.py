@@ -328,8 +328,10 @@ def open_repository(
     from hn_memory.repository.discover import discover
     from hn_memory.repository.open import open_repository as open_backend
 
-    layout = discover(
-        None if path is None else Path(path), git_dir=None if git_dir is None else Path(git_dir), ahead=ahead
-    )
+    start, named = (None if place is None else Path(place) for place in (path, git_dir))
+    if start is not None or named is not None:
+        # They look at the current directory; whoever started them stops them.
+        ahead = None
+    layout = discover(start, git_dir=named, ahead=ahead)
     repository = open_backend(layout, prefer=backend, ahead=ahead)  # type: ignore[arg-type]
     return Service(Environment(repository, actor, clock))

@@ -183,3 +183,40 @@ assert type(again).__name__ == "module"
 print("done")
 """
     assert python(code) == "done\n"
+
+
+def leaving(code: str) -> subprocess.CompletedProcess[str]:
+    program = f"import sys\nfrom hn_memory.cli.entry import leave\n{code}\nleave(3)"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_leaving_writes_what_waits_and_gives_the_status() -> None:
+    done = leaving("sys.stdout.write('waiting')\nsys.stderr.write('said')")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "waiting", "said")
+
+
+def test_leaving_takes_nothing_apart() -> None:
+    done = leaving("class Last:\n    def __del__(self): print('taken apart')\nkept = Last()")
+    assert (done.returncode, done.stdout) == (3, "")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import atexit\natexit.register(print, 'at the end')",
+        "import threading, time\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), print('at the end', flush=True))).start()",
+    ],
+    ids=["something to run", "a thread"],
+)
+def test_leaving_waits_for_what_wants_to_run(code: str) -> None:
+    done = leaving(code)
+    assert (done.returncode, done.stdout) == (3, "at the end\n")
+
+
+def test_commands_that_start_git_early_are_commands() -> None:
+    from hn_memory.cli import entry
+    from hn_memory.cli.commands.memory import COMMANDS
+
+    assert set(COMMANDS) >= entry._READS | entry._WRITES
+    assert not entry._READS & entry._WRITES

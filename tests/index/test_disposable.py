@@ -40,6 +40,7 @@ from hn_memory import Request, Service
 from hn_memory.index import ingest, store
 from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
+from hn_memory.repository import workers
 from hn_memory.repository.writer import Statement
 from hn_memory.service.building import RecordArguments
 
@@ -676,7 +677,7 @@ def test_killed_at_random_moments(place: Place) -> None:
 def test_killed_with_workers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers do not outlive the process that started them, nor do they keep its lock."""
     monkeypatch.setattr(ingest, "PARALLEL_FROM", 8)
-    monkeypatch.setattr(ingest, "CHUNK", 2)
+    monkeypatch.setattr(workers, "CHUNK", 2)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     place.database.unlink()
 

@@ -33,6 +33,7 @@ from hn_memory.index import ingest, store, update
 from hn_memory.index.fullscan import verify_sources
 from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
+from hn_memory.repository import workers
 from hn_memory.repository.libgit import LibgitRepository
 from hn_memory.repository.scan import scan
 from hn_memory.repository.writer import Statement
@@ -432,7 +433,7 @@ def test_verifying_on_all_cores_says_what_one_core_says(stocked: Twins, monkeypa
     with stocked.service() as service:
         alone = scan(service.environment.repository)
         monkeypatch.setattr(ingest, "PARALLEL_FROM", 8)
-        monkeypatch.setattr(ingest, "CHUNK", 4)
+        monkeypatch.setattr(workers, "CHUNK", 4)
         monkeypatch.setattr(os, "cpu_count", lambda: 2)
         together = verify_sources(service.environment.repository)
     assert together.invalid == alone.invalid

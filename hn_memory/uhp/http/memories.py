@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import delete, or_, select, update
 
 from hn_memory.uhp.access import Caller, memory_document
 from hn_memory.uhp.faults import UhpError, invalid, unsupported
@@ -14,6 +14,7 @@ from hn_memory.uhp.http.route import Call, Parameter, Route
 from hn_memory.uhp.server import DEFAULT_PROVIDER
 from hn_memory.uhp.state import schema
 from hn_memory.uhp.state.keys import is_principal, new_id, now_ms
+from hn_memory.uhp.state.places import insert_grant, insert_memory
 from hn_memory.uhp.state.schema import ALL, BITS, CREATE, DELETE, READ, WRITE, mask_of, names_of
 from hn_memory.uhp.state.snapshot import Node, Snapshot
 
@@ -37,19 +38,7 @@ def create(call: Call) -> dict[str, Any]:
         raise invalid("no such provider keeps new memories", "provider")
     now = now_ms()
     node = Node(new_id("hmem_"), body.name, body.description, body.parent_id, body.restricted, provider, now, now)
-    call.connection.execute(
-        insert(schema.memory).values(
-            id=node.id,
-            name=node.name,
-            description=node.description,
-            parent_id=node.parent,
-            restricted=node.restricted,
-            provider=node.provider,
-            created=now,
-            updated=now,
-            dropped=False,
-        )
-    )
+    insert_memory(call.connection, node)
     _grant(call, node.id, call.caller.principal, ALL)
     return _changed(call, node.id)
 
@@ -174,11 +163,7 @@ def remove_grant(call: Call) -> dict[str, Any]:
 def _grant(call: Call, memory: str, principal: str, mask: int) -> str:
     table = schema.grant
     call.connection.execute(delete(table).where(table.c.memory_id == memory, table.c.principal == principal))
-    grant = new_id("hgrt_")
-    call.connection.execute(
-        insert(table).values(id=grant, memory_id=memory, principal=principal, privileges=mask, created=now_ms())
-    )
-    return grant
+    return insert_grant(call.connection, memory, principal, mask)
 
 
 def _grant_document(grant: str, sits: str, principal: str, mask: int, asked: str) -> dict[str, Any]:

@@ -1,16 +1,17 @@
-"""Memories that stand for something outside: added to the tree as they are found, never changed by a request."""
+"""Adding to the tree: memories and grants, and memories that stand for something outside, as they are found."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from hn_memory.uhp.state import schema
 from hn_memory.uhp.state.keys import ADMINISTRATOR, new_id, now_ms
 from hn_memory.uhp.state.schema import ALL
+from hn_memory.uhp.state.snapshot import Node
 from hn_memory.uhp.state.store import Store
 
 
@@ -27,6 +28,32 @@ class Place(Protocol):
     def description(self) -> str: ...
 
 
+def insert_memory(connection: Connection, node: Node) -> None:
+    """Put a memory into the tree."""
+    connection.execute(
+        insert(schema.memory).values(
+            id=node.id,
+            name=node.name,
+            description=node.description,
+            parent_id=node.parent,
+            restricted=node.restricted,
+            provider=node.provider,
+            created=node.created,
+            updated=node.updated,
+            dropped=False,
+        )
+    )
+
+
+def insert_grant(connection: Connection, memory: str, principal: str, mask: int) -> str:
+    """Give a principal privileges on a memory; the grant's id."""
+    grant = new_id("hgrt_")
+    connection.execute(
+        insert(schema.grant).values(id=grant, memory_id=memory, principal=principal, privileges=mask, created=now_ms())
+    )
+    return grant
+
+
 def add_places(store: Store, provider: str, places: Sequence[Place]) -> None:
     """Add those that are not in the tree. The administrator holds all privileges on a new root."""
     with store.reading() as connection:
@@ -41,29 +68,11 @@ def add_places(store: Store, provider: str, places: Sequence[Place]) -> None:
                 if place.id in tree.nodes:
                     continue
                 now = now_ms()
-                connection.execute(
-                    insert(schema.memory).values(
-                        id=place.id,
-                        name=place.name,
-                        description=place.description,
-                        parent_id=place.parent,
-                        restricted=False,
-                        provider=provider,
-                        created=now,
-                        updated=now,
-                        dropped=False,
-                    )
+                insert_memory(
+                    connection, Node(place.id, place.name, place.description, place.parent, False, provider, now, now)
                 )
                 if place.parent is None:
-                    connection.execute(
-                        insert(schema.grant).values(
-                            id=new_id("hgrt_"),
-                            memory_id=place.id,
-                            principal=ADMINISTRATOR,
-                            privileges=ALL,
-                            created=now,
-                        )
-                    )
+                    insert_grant(connection, place.id, ADMINISTRATOR, ALL)
     except IntegrityError:
         # Another process found them at the same moment.
         return

@@ -1,0 +1,104 @@
+"""Work on many commits, spread over all cores: processes forked off this one, each with the repository open."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from hn_memory.repository.base import Layout, Repository
+from hn_memory.repository.open import Preference, open_repository
+from hn_memory.repository.streams import Walked
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+T = TypeVar("T")
+
+CHUNK: Final = 256
+"""Commits that a worker is handed at a time."""
+
+_MOST: Final = 16
+_WAITING_EACH: Final = 4
+_LIBRARIES: Final = ("hashlib", "orjson", "cryptography.hazmat.primitives.asymmetric.ed25519")
+
+
+def worker_count() -> int:
+    """How many processes share the work; below two, sharing is not worth it."""
+    return min(os.cpu_count() or 1, _MOST)
+
+
+def chunked(walked: Sequence[Walked]) -> Iterator[list[Walked]]:
+    """The commits in portions, in their order."""
+    return (list(walked[at : at + CHUNK]) for at in range(0, len(walked), CHUNK))
+
+
+def spread(
+    layout: Layout, walked: Sequence[Walked], work: Callable[[Repository, list[Walked]], list[T]], *, prefer: Preference
+) -> Iterator[T]:
+    """What `work` makes of the commits, in their order.
+
+    Args:
+        work: a function of a module, called in a worker with a portion of the commits; its answers are pickled.
+        prefer: the backend with which workers open the repository.
+
+    Raises:
+        What `work` raises.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    _load_libraries(libgit2=prefer != "git")
+    chunks = chunked(walked)
+    workers = worker_count()
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("fork"), initializer=_start, initargs=(layout, prefer)
+    ) as pool:
+        # A bounded window keeps the memory flat: results wait no longer than their turn.
+        pending = deque(pool.submit(_work, work, chunk) for chunk in islice(chunks, workers * _WAITING_EACH))
+        while pending:
+            answers = pending.popleft().result()
+            pending.extend(pool.submit(_work, work, chunk) for chunk in islice(chunks, 1))
+            yield from answers
+
+
+def _load_libraries(*, libgit2: bool) -> None:
+    """Load once, before forking, what every worker would load by itself."""
+    from contextlib import suppress
+    from importlib import import_module
+
+    for name in _LIBRARIES:
+        import_module(name)
+    if libgit2:
+        with suppress(ImportError, OSError):
+            import_module("hn_memory.repository.libgit")
+
+
+_repository: Repository | None = None
+
+
+def _start(layout: Layout, prefer: Preference) -> None:
+    global _repository
+    from multiprocessing import parent_process
+    from threading import Thread
+
+    # Nothing a worker makes refers to itself, so looking for such things would only take time.
+    gc.disable()
+    # Without its parent a worker would wait for work for ever, and keep the parent's locks with it.
+    Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
+    _repository = open_repository(layout, prefer=prefer)
+
+
+def _leave_with(parent: BaseProcess | None) -> None:
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def _work(work: Callable[[Repository, list[Walked]], list[T]], chunk: list[Walked]) -> list[T]:
+    if _repository is None:
+        raise RuntimeError("the worker was not started")
+    return work(_repository, chunk)
