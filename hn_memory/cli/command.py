@@ -1,32 +1,52 @@
 """What all our commands share: `--json`, `-h`, the width of help, and groups that import what they run.
 
 A group knows the names and summaries of its commands from a table; the module behind a name is imported when
-it is asked for. A test holds the table and the modules together.
+it is asked for. A test holds the table and the modules together. What such a module declares as data (`cli.declare`)
+becomes a command of click here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from hn_memory.cli import declare
+from hn_memory.cli.click_types import FILE, TEXT
+
 if TYPE_CHECKING:
     from hn_memory.cli.session import Session
 
+_TYPES: Final[dict[str, Any]] = {
+    declare.TEXT: TEXT,
+    declare.FILE: FILE,
+    declare.RAW: click.STRING,
+    declare.NUMBER: click.INT,
+}
 _SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
 
 class Command(click.Command):
-    """A command with `--json`."""
+    """A command with `--json`; `hint` says what to do about an unknown option, where that has its own answer."""
 
-    def __init__(self, name: str | None, **settings: Any) -> None:
+    def __init__(self, name: str | None, *, hint: str | None = None, **settings: Any) -> None:
+        self.hint = hint
         settings["params"] = [*(settings.get("params") or ()), _json_option()]
         settings["context_settings"] = {**_SETTINGS, **(settings.get("context_settings") or {})}
         super().__init__(name, **settings)
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         return _help_option(super().get_help_option(ctx))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if self.hint is not None:
+                error.hint = self.hint  # type: ignore[attr-defined]
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         session_of(ctx).parsed()
@@ -63,7 +83,8 @@ class LazyGroup(click.Group):
             from importlib import import_module
 
             module = import_module(f"{self.package}.{cmd_name}")
-            self.commands[cmd_name] = module.command
+            found = module.command
+            self.commands[cmd_name] = found if isinstance(found, click.Command) else found.made()
         return self.commands[cmd_name]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -90,6 +111,56 @@ class LazyGroup(click.Group):
 def command(name: str, summary: str, **settings: Any) -> Callable[[Callable[..., None]], Command]:
     """Make a function a command. Its docstring is the help, `summary` the line in its group's list."""
     return click.command(name, cls=Command, short_help=summary, **settings)
+
+
+def made(declared: declare.Command) -> Command:
+    """The command of click that a declaration describes."""
+
+    def run(**values: Any) -> None:
+        declared.run(session_of(click.get_current_context()), **values)
+
+    parameters = [
+        _argument(parameter) if isinstance(parameter, declare.Argument) else _option(parameter)
+        for parameter in declared.parameters
+    ]
+    return Command(
+        declared.name,
+        callback=run,
+        params=parameters,
+        help=cleandoc(declared.run.__doc__ or ""),
+        short_help=declared.summary,
+        hint=declared.hint,
+    )
+
+
+def _argument(declared: declare.Argument) -> click.Argument:
+    return click.Argument(
+        [declared.name],
+        type=_TYPES[declared.type],
+        metavar=declared.metavar,
+        nargs=-1 if declared.many else 1,
+        required=declared.required,
+    )
+
+
+def _option(declared: declare.Option) -> click.Option:
+    names = [*declared.flags, declared.name]
+    if declared.type is None:
+        return click.Option(names, is_flag=True, help=declared.help)
+    return click.Option(
+        names,
+        type=_TYPES[declared.type],
+        metavar=declared.metavar,
+        multiple=declared.multiple,
+        required=declared.required,
+        help=declared.help,
+        shell_complete=None if declared.complete is None else completing(declared.complete),
+    )
+
+
+def completing(complete: declare.Complete) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Candidates as click asks for them."""
+    return lambda ctx, parameter, incomplete: complete(incomplete)
 
 
 def session_of(ctx: click.Context) -> Session:

@@ -1,7 +1,7 @@
 """The console script `hn`.
 
 What costs time is imported where it is needed: `hn --help` and `hn --version` answer before click is loaded,
-from a text that a test holds equal to what click would print.
+from a text that a test holds equal to what click would print; ordinary commands are read without it (`cli.quick`).
 """
 
 from __future__ import annotations

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-import click
-
-from hn_memory.cli.inputs import TEXT
+from hn_memory.cli.declare import NUMBER, Option, option, switch
 from hn_memory.cli.record_options import complete_kinds
 
 if TYPE_CHECKING:
     from hn_memory.protocol.query import Request
     from hn_memory.service.service import Service
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 FLAGS: Final = {
     "at": "--at",
@@ -33,32 +29,28 @@ FLAGS: Final = {
 """Options that narrow or bound an answer, by the parameters that they fill."""
 
 
-def complete_lifecycles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_lifecycles(incomplete: str) -> list[str]:
     """Shell completion of lifecycles, with `all`."""
     from hn_memory.protocol.projection import LIFECYCLES
 
     return [name for name in (*LIFECYCLES, "all") if name.startswith(incomplete)]
 
 
-def complete_trust(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_trust(incomplete: str) -> list[str]:
     """Shell completion of trust classes."""
     from hn_memory.protocol.policy import TRUST_CLASSES
 
     return [name for name in TRUST_CLASSES if name.startswith(incomplete)]
 
 
-def check_evidence_option(function: _Function) -> _Function:
-    """The flag of commands that show records."""
-    add = click.option(
-        "--check-evidence", is_flag=True, help="Say whether the code under each record has changed since."
-    )
-    return add(function)
+CHECK_EVIDENCE: Final = switch("--check-evidence", help="Say whether the code under each record has changed since.")
+"""The flag of commands that show records."""
 
 
 def recall_options(
     content_bytes: str | None, path: str = "Only records bound to this file.", page: str = "Records of a page."
-) -> Callable[[_Function], _Function]:
-    """The decorator that adds the flags.
+) -> list[Option]:
+    """The flags.
 
     Args:
         content_bytes: what `--max-content-bytes` counts; None for an answer without pages.
@@ -66,59 +58,44 @@ def recall_options(
         page: what `--max-records` counts.
     """
     options = [
-        click.option("--at", type=TEXT, metavar="REV", help="The commit to look from.  [default: HEAD]"),
-        click.option(
-            "-t", "--topic", "topics", type=TEXT, metavar="TOPIC", multiple=True, help="All must be there. Repeatable."
-        ),
-        click.option(
+        option("--at", metavar="REV", help="The commit to look from.  [default: HEAD]"),
+        option("-t", "--topic", name="topics", metavar="TOPIC", multiple=True, help="All must be there. Repeatable."),
+        option(
             "-k",
             "--kind",
-            "kinds",
-            type=TEXT,
+            name="kinds",
             metavar="KIND",
             multiple=True,
-            shell_complete=complete_kinds,
+            complete=complete_kinds,
             help="assumption, attempt, decision, handoff, observation or verification. Repeatable.",
         ),
-        click.option("-p", "--path", type=TEXT, metavar="PATH", help=path),
-        click.option("--subject", type=TEXT, metavar="ID", help="The subject that is asked about."),
-        click.option(
-            "--actor", "actors", type=TEXT, metavar="ACTOR", multiple=True, help="By this author. Repeatable."
-        ),
-        click.option(
+        option("-p", "--path", metavar="PATH", help=path),
+        option("--subject", metavar="ID", help="The subject that is asked about."),
+        option("--actor", name="actors", metavar="ACTOR", multiple=True, help="By this author. Repeatable."),
+        option(
             "--lifecycle",
-            type=TEXT,
             metavar="STATE",
             multiple=True,
-            shell_complete=complete_lifecycles,
+            complete=complete_lifecycles,
             help="active, superseded, retracted, branching, dependency-missing, or all alone. Repeatable.  "
             "[default: active]",
         ),
-        click.option(
+        option(
             "--trust",
-            type=TEXT,
             metavar="CLASS",
             multiple=True,
-            shell_complete=complete_trust,
+            complete=complete_trust,
             help="qualified, policy-missing, actor-untrusted or kind-untrusted. Repeatable.  [default: qualified]",
         ),
-        click.option("--include-untrusted", is_flag=True, help="Show every trust class; it stays what it is."),
-        click.option("-n", "--max-records", type=int, metavar="N", help=f"{page}  [default: 20]"),
+        switch("--include-untrusted", help="Show every trust class; it stays what it is."),
+        option("-n", "--max-records", type=NUMBER, metavar="N", help=f"{page}  [default: 20]"),
     ]
     if content_bytes is not None:
         options += [
-            click.option("--max-content-bytes", type=int, metavar="N", help=f"{content_bytes}  [default: 65536]"),
-            click.option(
-                "--cursor", type=TEXT, metavar="CURSOR", help="Go on after the page that gave this nextCursor."
-            ),
+            option("--max-content-bytes", type=NUMBER, metavar="N", help=f"{content_bytes}  [default: 65536]"),
+            option("--cursor", metavar="CURSOR", help="Go on after the page that gave this nextCursor."),
         ]
-
-    def add(function: _Function) -> _Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
+    return options
 
 
 def request_of(service: Service, values: Mapping[str, Any]) -> Request:

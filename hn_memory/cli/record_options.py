@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-import click
-
-from hn_memory.cli.inputs import FILE, STDIN, TEXT, read_bytes, read_text
+from hn_memory.cli.declare import FILE, Option, option
+from hn_memory.cli.inputs import STDIN, read_bytes, read_text
 from hn_memory.errors import UsageError
 
 if TYPE_CHECKING:
     from hn_memory.service.building import RecordArguments
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # Options that say what to record and so exclude --input, with the names they have on the command line.
 _EXCLUSIVE: Final = {
@@ -38,64 +35,52 @@ _EXCLUSIVE: Final = {
 _CONTEXT: Final = ("at", "applies")
 
 
-def complete_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_kinds(incomplete: str) -> list[str]:
     """Shell completion of record kinds."""
     from hn_memory.protocol.identifiers import KINDS
 
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-def complete_modes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_modes(incomplete: str) -> list[str]:
     """Shell completion of applicability modes."""
     from hn_memory.protocol.record import MODES
 
     return [mode for mode in MODES if mode.startswith(incomplete)]
 
 
-def record_options(*, handoff: bool = False) -> Callable[[_Function], _Function]:
-    """The decorator that adds the flags; `handoff` leaves out those that other kinds need."""
-    options = [
-        click.option("-m", "--content", type=TEXT, metavar="TEXT", help="What to record."),
-        click.option(
-            "--content-file", type=FILE, metavar="FILE", help="Read it from FILE, or from standard input with `-`."
-        ),
-        click.option("--at", type=TEXT, metavar="REV", help="The commit it is about.  [default: HEAD]"),
-        click.option(
+def record_options(*, handoff: bool = False) -> list[Option]:
+    """The flags; `handoff` leaves out those that other kinds need."""
+    return [
+        option("-m", "--content", metavar="TEXT", help="What to record."),
+        option("--content-file", type=FILE, metavar="FILE", help="Read it from FILE, or from standard input with `-`."),
+        option("--at", metavar="REV", help="The commit it is about.  [default: HEAD]"),
+        option(
             "--applies",
-            type=TEXT,
             metavar="MODE",
-            shell_complete=complete_modes,
+            complete=complete_modes,
             help="exact, descendants or subject.  [default: descendants]",
         ),
-        click.option("-t", "--topic", "topics", type=TEXT, metavar="TOPIC", multiple=True, help="A label. Repeatable."),
-        click.option(
+        option("-t", "--topic", name="topics", metavar="TOPIC", multiple=True, help="A label. Repeatable."),
+        option(
             "-e",
             "--evidence",
-            type=TEXT,
             metavar="ID",
             multiple=True,
             help="git:OID, event:sha256:HEX or memory:sha256:HEX. Repeatable.",
         ),
-        click.option(
-            "-p", "--path", "paths", type=TEXT, metavar="PATH", multiple=True, help="A file it is about. Repeatable."
-        ),
-        click.option(
+        option("-p", "--path", name="paths", metavar="PATH", multiple=True, help="A file it is about. Repeatable."),
+        option(
             "--blob",
-            "blobs",
-            type=TEXT,
+            name="blobs",
             metavar="OID",
             multiple=True,
             help="Insist on the blob of the --path in the same place: its full ID, or `absent`.",
         ),
-        click.option(
-            "--subject",
-            type=TEXT,
-            metavar="ID",
-            help="issue:, proposal:, event:, policy:, pipeline: or run:sha256:HEX.",
-        ),
-        *([] if handoff else [click.option("--outcome", type=TEXT, metavar="TOKEN", help="How an attempt ended.")]),
+        option("--subject", metavar="ID", help="issue:, proposal:, event:, policy:, pipeline: or run:sha256:HEX."),
+        *([] if handoff else [option("--outcome", metavar="TOKEN", help="How an attempt ended.")]),
         *(
-            click.option(flag, name, type=TEXT, metavar="TEXT", multiple=True, help=f"{what} (handoff). Repeatable.")
+            option(flag, name=name, metavar="TEXT", multiple=True, help=f"{what} (handoff). Repeatable.")
             for flag, name, what in (
                 ("--completed", "completed", "Done"),
                 ("--assumption", "assumptions", "Taken for granted"),
@@ -103,33 +88,29 @@ def record_options(*, handoff: bool = False) -> Callable[[_Function], _Function]
                 ("--next-action", "next_actions", "Proposed next step, inert"),
             )
         ),
-        click.option("--stream", type=TEXT, metavar="ID", help="The stream to append to, or `new`."),
-        click.option(
-            "--input", "input_file", type=FILE, metavar="FILE", help="Read a JSON request from FILE, or `-`, instead."
+        option("--stream", metavar="ID", help="The stream to append to, or `new`."),
+        option(
+            "--input",
+            name="input_file",
+            type=FILE,
+            metavar="FILE",
+            help="Read a JSON request from FILE, or `-`, instead.",
         ),
-        click.option(
+        option(
             "--allow-secret",
-            "allow_secret",
-            type=TEXT,
+            name="allow_secret",
             metavar="RULE",
             multiple=True,
             help="Sign although this rule sees a credential. Repeatable.",
         ),
     ]
 
-    def decorate(function: _Function) -> _Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
 
 def record_arguments(values: Mapping[str, Any], *, kind: str | None = None) -> RecordArguments:
     """What the flags ask to have recorded.
 
     Args:
-        values: the parameters of the command, as click names them.
+        values: the parameters of the command.
         kind: the kind that the command writes, when it writes one only.
 
     Raises:

@@ -7,8 +7,9 @@ from typing import Final
 
 import click
 
+from hn_memory.cli.click_types import FILE
 from hn_memory.cli.command import LazyGroup, session_of
-from hn_memory.cli.inputs import FILE, file_name
+from hn_memory.cli.inputs import file_name
 from hn_memory.errors import NotFoundError
 
 COMMANDS: Final = {

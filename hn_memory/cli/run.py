@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import click
-
-from hn_memory.cli import output
+from hn_memory.cli import output, quick
 from hn_memory.cli.inputs import decode_arguments
 from hn_memory.cli.session import Session
 from hn_memory.errors import HnError, UsageError
 
 if TYPE_CHECKING:
+    import click
+
     from hn_memory.service.ahead import Ahead
 
 INTERRUPTED: Final = 130
@@ -37,13 +37,16 @@ def _run(arguments: Sequence[str], ahead: Ahead | None) -> int:
         _dispatch(session, decoded)
     except HnError as error:
         return _refuse(session, error)
-    except click.ClickException as error:
-        return _refuse(session, _usage(error))
-    except (click.Abort, KeyboardInterrupt, EOFError):
-        if not session.json:
-            output.write_error("")
-        return _refuse(session, HnError("interrupted", "interrupted"), status=INTERRUPTED)
+    except (KeyboardInterrupt, EOFError):
+        return _interrupted(session)
     except Exception as error:  # the last resort: nothing a user sees may hold a traceback or a path of ours
+        if "click" in sys.modules:
+            import click
+
+            if isinstance(error, click.ClickException):
+                return _refuse(session, _usage(error))
+            if isinstance(error, click.Abort):
+                return _interrupted(session)
         if os.environ.get("HN_DEBUG") == "1":
             import traceback
 
@@ -66,9 +69,13 @@ def _run(arguments: Sequence[str], ahead: Ahead | None) -> int:
 
 
 def _dispatch(session: Session, arguments: list[str]) -> None:
+    instruction = os.environ.get(COMPLETE_VARIABLE)
+    if not instruction and quick.dispatch(session, arguments):
+        return
+    import click
+
     from hn_memory.cli.root import root
 
-    instruction = os.environ.get(COMPLETE_VARIABLE)
     if instruction:
         from click.shell_completion import shell_complete
 
@@ -88,6 +95,12 @@ def _asks_for_json(arguments: Sequence[str]) -> bool:
     return "--json" in arguments[:end]
 
 
+def _interrupted(session: Session) -> int:
+    if not session.json:
+        output.write_error("")
+    return _refuse(session, HnError("interrupted", "interrupted"), status=INTERRUPTED)
+
+
 def _refuse(session: Session, error: HnError, *, status: int | None = None) -> int:
     status = error.exit_status if status is None else status
     if session.json:
@@ -100,6 +113,8 @@ def _refuse(session: Session, error: HnError, *, status: int | None = None) -> i
 
 def _usage(error: click.ClickException) -> HnError:
     """What click refuses, as one of our refusals."""
+    import click
+
     hint = None
     context = getattr(error, "ctx", None)
     if isinstance(context, click.Context):

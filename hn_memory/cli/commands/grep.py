@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from hn_memory.cli.command import Command, session_of
+from hn_memory.cli.declare import RAW, argument, switch
+from hn_memory.cli.declare import command as declare
 from hn_memory.cli.recall_options import recall_options, request_of
+from hn_memory.cli.session import Session
 from hn_memory.errors import UsageError
 
 
-class _Grep(Command):
-    """Knows that an unknown option may have been meant as a pattern."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            error.hint = "Put `--` before a pattern that begins with a hyphen."  # type: ignore[attr-defined]
-            raise
-
-
-@click.command("grep", cls=_Grep, short_help="Find by regular expression, with a receipt.")
-@click.argument("patterns", metavar="PATTERN", nargs=-1)
-@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case alike, as Unicode folds them.")
-@recall_options("Bytes of encoded data of a page, every field counted.")
-@click.pass_context
-def command(ctx: click.Context, /, patterns: tuple[str, ...], ignore_case: bool, **values: Any) -> None:
+@declare(
+    "grep",
+    "Find by regular expression, with a receipt.",
+    argument("patterns", "PATTERN", type=RAW, many=True),
+    switch("-i", "--ignore-case", help="Upper and lower case alike, as Unicode folds them."),
+    *recall_options("Bytes of encoded data of a page, every field counted."),
+    hint="Put `--` before a pattern that begins with a hyphen.",
+)
+def command(session: Session, /, patterns: tuple[str, ...], ignore_case: bool, **values: Any) -> None:
     """Find the records that apply to a commit and in which PATTERN, a regular
     expression, is found: in their content, a topic, or an entry of a handoff.
 
@@ -36,7 +28,6 @@ def command(ctx: click.Context, /, patterns: tuple[str, ...], ignore_case: bool,
     recall`.
     """
     pattern = _the_one(patterns)
-    session = session_of(ctx)
     with session.service() as service:
         document = service.grep(request_of(service, values), pattern, ignore_case)
     from hn_memory.cli.render_grep import grepped

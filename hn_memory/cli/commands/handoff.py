@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from hn_memory.cli.command import command as make
-from hn_memory.cli.command import session_of
-from hn_memory.cli.inputs import TEXT
+from hn_memory.cli.declare import argument
+from hn_memory.cli.declare import command as declare
 from hn_memory.cli.record_options import record_arguments, record_options
+from hn_memory.cli.session import Session
 
 
-@make("handoff", "Sign and append a handoff.")
-@click.argument("text", type=TEXT, metavar="[CONTENT]", required=False)
-@record_options(handoff=True)
-@click.pass_context
-def command(ctx: click.Context, /, **values: Any) -> None:
+@declare(
+    "handoff",
+    "Sign and append a handoff.",
+    argument("text", "[CONTENT]", required=False),
+    *record_options(handoff=True),
+)
+def command(session: Session, /, **values: Any) -> None:
     """Sign a handoff: a summary and four lists of what is done, assumed, in the way and next.
 
     With --input, --at and --applies may supply what the request leaves out. A next
     action is inert text; nothing ever runs it.
     """
-    session = session_of(ctx)
     arguments = record_arguments(values, kind="handoff")
     with session.service() as service:
         document = service.record(arguments, allow_secrets=values["allow_secret"])

@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
+from hn_memory.cli.click_types import TEXT
 from hn_memory.cli.command import command as make
 from hn_memory.cli.command import session_of
-from hn_memory.cli.inputs import TEXT
 from hn_memory.errors import NotFoundError
 
 TOPICS: Final = Path(__file__).parents[2] / "help"

@@ -6,9 +6,10 @@ from typing import Final
 
 import click
 
+from hn_memory.cli.click_types import FILE, TEXT
 from hn_memory.cli.command import LazyGroup, session_of
 from hn_memory.cli.command import command as make
-from hn_memory.cli.inputs import FILE, TEXT, file_name
+from hn_memory.cli.inputs import file_name
 
 COMMANDS: Final = {
     "new": "Make a further identity.",

@@ -6,9 +6,9 @@ import sys
 
 import click
 
+from hn_memory.cli.click_types import TEXT
 from hn_memory.cli.command import command as make
 from hn_memory.cli.command import session_of
-from hn_memory.cli.inputs import TEXT
 from hn_memory.errors import HnError
 
 

@@ -6,9 +6,9 @@ from typing import Final
 
 import click
 
-from hn_memory.cli.command import LazyGroup, session_of
+from hn_memory.cli.click_types import TEXT
+from hn_memory.cli.command import LazyGroup, completing, session_of
 from hn_memory.cli.command import command as make
-from hn_memory.cli.inputs import TEXT
 from hn_memory.cli.record_options import complete_kinds
 
 COMMANDS: Final = {
@@ -62,7 +62,7 @@ def check(ctx: click.Context, at: str | None) -> None:
     type=TEXT,
     metavar="KIND",
     multiple=True,
-    shell_complete=complete_kinds,
+    shell_complete=completing(complete_kinds),
     help="A kind to trust them with. Repeatable.  [default: all six, where none is listed yet]",
 )
 @click.pass_context

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from hn_memory.cli.command import command as make
-from hn_memory.cli.command import session_of
-from hn_memory.cli.inputs import FILE, TEXT, read_bytes
-from hn_memory.cli.recall_options import FLAGS, check_evidence_option, recall_options, request_of
+from hn_memory.cli.declare import FILE, argument, option
+from hn_memory.cli.declare import command as declare
+from hn_memory.cli.inputs import read_bytes
+from hn_memory.cli.recall_options import CHECK_EVIDENCE, FLAGS, recall_options, request_of
+from hn_memory.cli.session import Session
 from hn_memory.errors import UsageError
 
 
-@make("recall", "Find what applies here, with a receipt.")
-@click.argument("extra", type=TEXT, metavar="", nargs=-1)
-@click.option("-q", "--query", type=TEXT, metavar="WORDS", help="Every word must occur, in content or topics.")
-@recall_options("Bytes of encoded content of a page.")
-@click.option(
-    "--input", "input_file", type=FILE, metavar="FILE", help="Read a JSON request from FILE, or `-`, instead."
+@declare(
+    "recall",
+    "Find what applies here, with a receipt.",
+    argument("extra", "", many=True),
+    option("-q", "--query", metavar="WORDS", help="Every word must occur, in content or topics."),
+    *recall_options("Bytes of encoded content of a page."),
+    option(
+        "--input", name="input_file", type=FILE, metavar="FILE", help="Read a JSON request from FILE, or `-`, instead."
+    ),
+    CHECK_EVIDENCE,
 )
-@check_evidence_option
-@click.pass_context
 def command(
-    ctx: click.Context, /, extra: tuple[str, ...], input_file: str | None, check_evidence: bool, **values: Any
+    session: Session, /, extra: tuple[str, ...], input_file: str | None, check_evidence: bool, **values: Any
 ) -> None:
     """Find the records that apply to a commit, and say what was withheld and why.
 
@@ -38,7 +39,6 @@ def command(
         )
     from hn_memory.protocol.query import read_request
 
-    session = session_of(ctx)
     if input_file is not None:
         from hn_memory.protocol import limits
 

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import click
 
+from hn_memory.cli.click_types import TEXT
 from hn_memory.cli.command import LazyGroup, session_of
 from hn_memory.cli.command import command as make
-from hn_memory.cli.inputs import TEXT, can_ask
+from hn_memory.cli.inputs import can_ask
 
 COMMANDS: Final = {
     "select": "Save which streams a remote may bring.",

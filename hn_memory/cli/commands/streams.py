@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import click
-
-from hn_memory.cli.command import command as make
-from hn_memory.cli.command import session_of
-from hn_memory.cli.inputs import TEXT
+from hn_memory.cli.declare import command as declare
+from hn_memory.cli.declare import option
+from hn_memory.cli.session import Session
 
 
-@make("streams", "List the streams; choose the default one.")
-@click.option("--use", type=TEXT, metavar="ID", help="Write to this stream from now on, in this clone.")
-@click.pass_context
-def command(ctx: click.Context, use: str | None) -> None:
+@declare(
+    "streams",
+    "List the streams; choose the default one.",
+    option("--use", metavar="ID", help="Write to this stream from now on, in this clone."),
+)
+def command(session: Session, use: str | None) -> None:
     """List every stream of this clone, or choose the one that your records go to."""
     from hn_memory.cli.render_sources import stream_chosen, streams_listed
 
-    session = session_of(ctx)
     with session.service() as service:
         if use is None:
             session.reply(service.streams(), streams_listed)

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from hn_memory.cli.command import command as make
-from hn_memory.cli.command import session_of
-from hn_memory.cli.inputs import TEXT
+from hn_memory.cli.declare import argument, option
+from hn_memory.cli.declare import command as declare
 from hn_memory.cli.record_options import complete_kinds, record_arguments, record_options
+from hn_memory.cli.session import Session
 
 
-@make("supersede", "Replace a record of your own by a new one.")
-@click.argument("target", type=TEXT, metavar="TARGET")
-@click.argument("text", type=TEXT, metavar="[CONTENT]", required=False)
-@click.option(
-    "-k",
-    "--kind",
-    type=TEXT,
-    metavar="KIND",
-    shell_complete=complete_kinds,
-    help="assumption, attempt, decision, handoff, observation or verification.",
+@declare(
+    "supersede",
+    "Replace a record of your own by a new one.",
+    argument("target", "TARGET"),
+    argument("text", "[CONTENT]", required=False),
+    option(
+        "-k",
+        "--kind",
+        metavar="KIND",
+        complete=complete_kinds,
+        help="assumption, attempt, decision, handoff, observation or verification.",
+    ),
+    *record_options(),
 )
-@record_options()
-@click.pass_context
-def command(ctx: click.Context, /, target: str, **values: Any) -> None:
+def command(session: Session, /, target: str, **values: Any) -> None:
     """Sign a record that replaces TARGET, a record of your own, by its full ID.
 
     The replaced record stays; recall leaves it out unless asked. CONTENT and the
     flags are those of `hn memory record`.
     """
-    session = session_of(ctx)
     arguments = record_arguments(values)
     with session.service() as service:
         document = service.record(arguments, target=target, allow_secrets=values["allow_secret"])

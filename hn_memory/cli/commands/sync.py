@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import click
-
-from hn_memory.cli.command import command as make
-from hn_memory.cli.command import session_of
-from hn_memory.cli.inputs import FILE, TEXT, can_ask, file_name
+from hn_memory.cli.declare import FILE, argument, option, switch
+from hn_memory.cli.declare import command as declare
+from hn_memory.cli.inputs import can_ask, file_name
+from hn_memory.cli.session import Session
 from hn_memory.errors import PartialError
 
 
-@make("sync", "Exchange memories with a remote.")
-@click.argument("target", type=FILE, metavar="[REMOTE|FILE]", required=False)
-@click.option("--as", "name", type=TEXT, metavar="NAME", help="Import a bundle as this remote.  [default: bundle]")
-@click.option("--recover-shallow", is_flag=True, help="Fetch the commits that recorded gaps name, in a shallow clone.")
-@click.option("--no-push", is_flag=True, help="Import only; publish nothing.")
-@click.pass_context
-def command(ctx: click.Context, target: str | None, name: str | None, recover_shallow: bool, no_push: bool) -> None:
+@declare(
+    "sync",
+    "Exchange memories with a remote.",
+    argument("target", "[REMOTE|FILE]", type=FILE, required=False),
+    option("--as", name="name", metavar="NAME", help="Import a bundle as this remote.  [default: bundle]"),
+    switch("--recover-shallow", help="Fetch the commits that recorded gaps name, in a shallow clone."),
+    switch("--no-push", help="Import only; publish nothing."),
+)
+def command(session: Session, target: str | None, name: str | None, recover_shallow: bool, no_push: bool) -> None:
     """Import what a remote offers and publish your streams to it.
 
     Without REMOTE: the only one, or `origin`. An argument with `/`, or an existing
@@ -25,7 +26,6 @@ def command(ctx: click.Context, target: str | None, name: str | None, recover_sh
     """
     from hn_memory.cli.render_replication import synced
 
-    session = session_of(ctx)
     with session.service() as service:
         document = service.sync(
             None if target is None else file_name(target),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from hn_memory.cli.click_types import FILE, TEXT
 from hn_memory.cli.command import LazyGroup, session_of
 from hn_memory.cli.command import command as make
-from hn_memory.cli.inputs import FILE, TEXT
 from hn_memory.errors import HnError, UsageError
 
 if TYPE_CHECKING:

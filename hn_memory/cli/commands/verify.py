@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
-from hn_memory.cli.command import command as make
-from hn_memory.cli.command import session_of
-from hn_memory.cli.inputs import FILE, file_name
+from hn_memory.cli.declare import FILE, argument
+from hn_memory.cli.declare import command as declare
+from hn_memory.cli.inputs import file_name
+from hn_memory.cli.session import Session
 from hn_memory.errors import InvalidSourceError
 
 
-@make("verify", "Verify every stream from its first commit.")
-@click.argument("file", type=FILE, metavar="[FILE]", required=False)
-@click.pass_context
-def command(ctx: click.Context, file: str | None) -> None:
+@declare(
+    "verify",
+    "Verify every stream from its first commit.",
+    argument("file", "[FILE]", type=FILE, required=False),
+)
+def command(session: Session, file: str | None) -> None:
     """Verify every stream from its first commit, trusting nothing remembered.
 
     With FILE, verify a bundle instead; that needs no repository. Names each bad
     commit and why. The exit status is 6 when a source does not hold.
     """
-    session = session_of(ctx)
     if file is not None:
         from hn_memory.cli.render_replication import file_verified
         from hn_memory.service.bundles import verify_file
