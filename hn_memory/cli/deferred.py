@@ -3,7 +3,7 @@
 `inspect` (with ast, dis, tokenize), `uuid` (with platform), `gettext` and `threading` come with click,
 `urllib.parse` (with ipaddress) and `ntpath` with pathlib, `datetime` (whose classes Python 3.11 makes twice, in
 Python and in C) with click and sqlite3; together they are a third of the time that those imports take, and no
-ordinary command needs more of them than is carried here, with click or without it. `install` puts stand-ins into `sys.modules`; the first
+ordinary command needs more of them than is carried here. `install` puts stand-ins into `sys.modules`; the first
 attribute that one does not have brings in the real module, which then takes its place. The few functions that
 importers take out by name, or call for every option, are carried here, and a test holds them equal to the real
 ones.
