@@ -16,6 +16,7 @@ from hn_memory.protocol.jsonbytes import loads
 if TYPE_CHECKING:
     from hn_memory.index.ingest import Entry
     from hn_memory.repository.base import Repository
+    from hn_memory.repository.world import RepositoryWorld
 
 _NAMES: Final = (("topic", "t", "tagged"), ("path", "p", "bound"), ("evidence", "e", "cites"))
 """Tables of names, their key, and the table that says who uses them."""
@@ -48,6 +49,7 @@ class Rows:
         self._released: set[bytes] = set()
         self._class_records: dict[int, int] = {}
         self._site_checks: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._world: RepositoryWorld | None = None
         self._emptied = False
         self._unnamed: dict[str, set[int]] = {}
 
@@ -163,9 +165,12 @@ class Rows:
         if not wanted:
             return
         from hn_memory.protocol.record import Anchor, PathAnchor
-        from hn_memory.repository.world import RepositoryWorld
 
-        world = RepositoryWorld(self._repository, "")
+        world = self._world
+        if world is None:
+            from hn_memory.repository.world import RepositoryWorld
+
+            world = self._world = RepositoryWorld(self._repository, "")
         anchors = {
             key: Anchor(key[0], tuple(PathAnchor(path, blob) for path, blob in key[1])) for key in sorted(wanted)
         }

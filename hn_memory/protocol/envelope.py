@@ -119,6 +119,14 @@ def decode_envelope(payload: bytes) -> Envelope:
     """
     if len(payload) > limits.MEMORY_JSON_BYTES:
         _refuse(f"memory.json has {len(payload)} bytes, at most {limits.MEMORY_JSON_BYTES} are allowed", None)
+    if jsonbytes.are_many():
+        from hn_memory.protocol.plainform import recognise
+
+        fields = recognise(payload)
+        if fields is not None:
+            envelope = Envelope._make(fields)
+            check_envelope(envelope)
+            return envelope
     try:
         value = jsonbytes.loads(payload)
     except ValueError:

@@ -42,6 +42,11 @@ def dumps(value: Any) -> bytes:
     return plain_dumps(value)
 
 
+def are_many() -> bool:
+    """Has this process handled so many documents that preparing for more of them pays?"""
+    return _handled > WORTH_IT
+
+
 def plain_loads(data: bytes) -> Any:
     """`loads` by the standard library."""
     import json

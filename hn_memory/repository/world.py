@@ -7,11 +7,12 @@ come and go between two of them (section 5).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hn_memory.errors import NotFoundError
 from hn_memory.protocol.identifiers import ABSENT
-from hn_memory.repository.base import ObjectInfo, Repository
+from hn_memory.repository.base import ObjectInfo, Repository, TreeEntry
 
 if TYPE_CHECKING:
     from hn_memory.protocol.shapes import AnchorLike
@@ -29,6 +30,7 @@ class RepositoryWorld:
         self._present: set[str] = set()
         self._anchors: dict[tuple[str, tuple[tuple[str, str], ...]], str | None] = {}
         self._ancestry: dict[str, bool | str] = {}
+        self._entries: dict[str, dict[str, TreeEntry | None]] = {}
         self._events: frozenset[str] | None = None
 
     def prepare(self, anchors: Iterable[AnchorLike], descendants: Iterable[str], objects: Iterable[str]) -> None:
@@ -39,7 +41,16 @@ class RepositoryWorld:
             descendants: commits whose ancestry will be asked for.
             objects: object IDs whose existence will be asked for.
         """
+        anchors = list(anchors)
         self.prepare_commits((anchor.commit for anchor in anchors), descendants, objects)
+        paths: dict[str, dict[str, None]] = {}
+        for anchor in anchors:
+            for pair in anchor.paths:
+                paths.setdefault(anchor.commit, {})[pair.path] = None
+        for commit, wanted in paths.items():
+            if self._is_commit(commit):
+                with suppress(NotFoundError):
+                    self._entries_of(commit, wanted)
 
     def prepare_commits(self, commits: Iterable[str], descendants: Iterable[str], objects: Iterable[str]) -> None:
         """As `prepare`, for anchors whose paths are settled already."""
@@ -112,7 +123,7 @@ class RepositoryWorld:
         if state is not None or not pairs:
             return state
         try:
-            entries = self._repository.entries(commit, [path for path, _ in pairs])
+            entries = self._entries_of(commit, [path for path, _ in pairs])
         except NotFoundError:
             return "anchor-missing"
         for path, blob in pairs:
@@ -123,3 +134,11 @@ class RepositoryWorld:
             elif entry is None or entry.mode not in _FILE_MODES or entry.oid != blob:
                 return "anchor-invalid"
         return None
+
+    def _entries_of(self, commit: str, paths: Iterable[str]) -> dict[str, TreeEntry | None]:
+        """The entries of a commit that were asked for so far, these among them."""
+        known = self._entries.setdefault(commit, {})
+        unknown = [path for path in paths if path not in known]
+        if unknown:
+            known.update(self._repository.entries(commit, unknown))
+        return known
