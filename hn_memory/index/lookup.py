@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.protocol.jsonbytes import loads
@@ -214,3 +214,16 @@ def source_rows(db: sqlite3.Connection) -> Iterable[tuple[Any, ...]]:
 def memory_count(db: sqlite3.Connection) -> int:
     """How many memories the verified set holds."""
     return int(db.execute("SELECT count(*) FROM memory").fetchone()[0])
+
+
+_POSTING_BYTES: Final = len(f'        "sha256:{"0" * 64}"\n')
+
+
+def term_counts(db: sqlite3.Connection) -> tuple[int, int]:
+    """How many terms there are, and a number of bytes that a snapshot of them cannot do without.
+
+    It names every record of every term on a line of its own (section 9).
+    """
+    db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.term_counts USING fts5vocab('main', 'terms', 'row')")
+    count, postings = db.execute("SELECT count(*), coalesce(sum(doc), 0) FROM temp.term_counts").fetchone()
+    return count, postings * _POSTING_BYTES

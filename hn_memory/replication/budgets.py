@@ -6,7 +6,8 @@ single stream, every stream fits. Otherwise each stream is measured by itself, f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from hn_memory.errors import HnError
@@ -21,6 +22,9 @@ Steps = Callable[[str], Iterator[tuple[str, str, tuple[str, ...]]]]
 """Commits, trees and parents along first parents, newest first."""
 
 _SHORT_WALK: Final = 60
+_TREES: Final = 1024
+"""Trees whose entries are looked up together."""
+_OURS: Final = frozenset({MEMORY_FILE.encode(), SIGNATURE_FILE.encode()})
 
 
 class OverBudgetError(HnError):
@@ -102,31 +106,51 @@ def _steps(repository: Repository, tip: str, history: Steps | None) -> Iterator[
             return
 
 
-def measure(repository: Repository, walked: Sequence[Walked], budgets: Budgets) -> Measured:
+def measure(
+    repository: Repository,
+    walked: Sequence[Walked],
+    budgets: Budgets,
+    arrived: Mapping[str, tuple[str, int]] | None = None,
+) -> Measured:
     """Measure one stream object by object; no object is read before its size is known to be allowed.
+
+    Args:
+        arrived: type and size of objects where they are known already; the repository is asked for the others.
 
     Raises:
         OverBudgetError: naming the budget.
     """
-    commits = repository.info(item.commit for item in walked)
-    trees = repository.info(item.tree for item in walked)
-    sizes = {oid: info.size for oid, info in (*commits.items(), *trees.items())}
+    known = arrived or {}
+
+    def sizes_of(oids: Iterable[str]) -> dict[str, int]:
+        found = {oid: known[oid][1] if oid in known else -1 for oid in oids}
+        unknown = [oid for oid, size in found.items() if size < 0]
+        for oid in unknown:
+            del found[oid]
+        found.update((oid, info.size) for oid, info in repository.info(unknown).items())
+        return found
+
+    sizes = sizes_of(oid for item in walked for oid in (item.commit, item.tree))
     _check(len(walked), sizes, 0, budgets)
     blobs: dict[str, int] = {}
     attachments: set[str] = set()
-    for _, kind, data in repository.read(list(trees)):
-        if kind != "tree":
-            continue
-        try:
-            entries = parse_tree(data, repository.oid_length)
-        except ValueError:
-            continue  # verification says so
-        found = repository.info(entry.oid for entry in entries)
-        for entry in entries:
-            if entry.oid in found:
-                blobs[entry.oid] = found[entry.oid].size
-                if entry.name.decode("utf-8", "replace") not in (MEMORY_FILE, SIGNATURE_FILE):
-                    attachments.add(entry.oid)
+    trees = iter(dict.fromkeys(item.tree for item in walked))
+    while portion := list(islice(trees, _TREES)):
+        named: dict[str, bool] = {}
+        for _, kind, data in repository.read([tree for tree in portion if tree in sizes]):
+            if kind != "tree":
+                continue
+            try:
+                entries = parse_tree(data, repository.oid_length)
+            except ValueError:
+                continue  # verification says so
+            for entry in entries:
+                ours = entry.name in _OURS
+                named[entry.oid] = named.get(entry.oid, True) and ours
+        for oid, size in sizes_of(named).items():
+            blobs[oid] = size
+            if not named[oid]:
+                attachments.add(oid)
     sizes |= blobs
     return _check(len(walked), sizes, sum(blobs[oid] for oid in attachments), budgets)
 

@@ -132,7 +132,7 @@ class Importer:
         if base is not None and not walked and stop != base.commit and history:
             return self._rewound(job, base.sequence, history[offer.commit])
         if not self._fits or any(item.commit not in self._sizes for item in walked):
-            measure(self._quarantine, walked, self._budgets)
+            measure(self._quarantine, walked, self._budgets, self._sizes)
         start = base
         if stop is not None and base is not None and stop != base.commit:
             # It parts from what was verified before; up to there it is the same history.

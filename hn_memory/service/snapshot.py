@@ -6,11 +6,12 @@ import sqlite3
 from typing import Any, Final
 
 from hn_memory.errors import ConflictError, HnError, NotFoundError
-from hn_memory.index.lookup import memory_count
+from hn_memory.index.lookup import memory_count, term_counts
 from hn_memory.index.schema import SEARCH_TABLES
-from hn_memory.index.snapshotfile import read_snapshot, write_snapshot
+from hn_memory.index.snapshotfile import SNAPSHOT_FILE, read_snapshot, write_snapshot
 from hn_memory.index.staleness import stale_sources
 from hn_memory.index.store import DATABASE, MISSING, Index, UnusableIndexError, is_busy
+from hn_memory.protocol import limits
 from hn_memory.protocol.projection import Context
 from hn_memory.protocol.query import source_fingerprint
 from hn_memory.protocol.snapshot import Snapshot, build_snapshot
@@ -29,18 +30,34 @@ def rebuild(environment: Environment) -> dict[str, Any]:
         index.rebuild()
     except UnusableIndexError as error:
         raise HnError("index-unwritable", f"the index was not rebuilt: {error.why}") from None
-    snapshot = _current(environment, index)
-    size = write_snapshot(_files(environment), snapshot)
     environment.note_invalid(index.invalid)
-    return {
+    policy = policy_at(environment.repository, environment.repository.resolve_commit("HEAD"))
+    tokens, least = term_counts(index.db)
+    document: dict[str, Any] = {
         "version": 0,
         "state": "rebuilt",
         "memories": memory_count(index.db),
-        "records": len(snapshot.records),
-        "tokens": len(snapshot.tokens),
-        "bytes": size,
-        "sourceFingerprint": snapshot.source_fingerprint,
+        "records": index.db.execute("SELECT coalesce(sum(records), 0) FROM class").fetchone()[0],
+        "tokens": tokens,
+        "snapshot": "too-large",
+        "bytes": None,
+        "sourceFingerprint": source_fingerprint(policy.digest, index.heads),
     }
+    # Projecting everything for a file that will not be written would take longer than all the rest.
+    if least <= limits.SNAPSHOT_BYTES:
+        try:
+            size = write_snapshot(_files(environment), _current(environment, index))
+        except HnError as error:
+            if error.code != "snapshot-too-large":
+                raise
+        else:
+            return document | {"snapshot": "written", "bytes": size}
+    # What is there tells of other sources, and nothing would ever bring it up to date.
+    _files(environment).remove(SNAPSHOT_FILE)
+    environment.notices.append(
+        f"the snapshot would have more than {limits.SNAPSHOT_BYTES} bytes and was not written; only other tools read it"
+    )
+    return document
 
 
 def verify(environment: Environment) -> dict[str, Any]:

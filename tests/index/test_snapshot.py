@@ -30,6 +30,7 @@ from index_world import (
 from hn_memory import HnError, Service
 from hn_memory.errors import NotFoundError
 from hn_memory.index import store
+from hn_memory.protocol import limits
 from hn_memory.protocol.canonical import encode_indented
 from hn_memory.protocol.identifiers import local_ref
 from hn_memory.protocol.projection import Context, project_one
@@ -115,9 +116,26 @@ def test_the_document_counts(service: Service, snapshot: Path) -> None:
         "memories": 5,
         "records": len(wanted["records"]),
         "tokens": len(wanted["tokens"]),
+        "snapshot": "written",
         "bytes": snapshot.stat().st_size,
         "sourceFingerprint": wanted["sourceFingerprint"],
     }
+
+
+@pytest.mark.parametrize("over", ["by its terms alone", "by its last byte"])
+def test_a_snapshot_that_is_too_large_is_not_written(
+    service: Service, snapshot: Path, over: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is rebuilt all the same, and no older snapshot stays behind to be called stale for ever."""
+    before = service.index_rebuild()
+    monkeypatch.setattr(limits, "SNAPSHOT_BYTES", 82 if over == "by its terms alone" else before["bytes"] - 1)
+    assert service.index_rebuild() == before | {"snapshot": "too-large", "bytes": None}
+    assert not snapshot.exists()
+    assert "was not written" in service.notices[-1]
+    assert service.index_verify() == {"version": 0, "state": "valid", "database": "valid", "snapshot": "missing"}
+    monkeypatch.setattr(limits, "SNAPSHOT_BYTES", before["bytes"])
+    assert service.index_rebuild() == before
+    assert snapshot.stat().st_size == before["bytes"]
 
 
 def test_every_rebuild_gives_the_same_bytes(stocked: Twins, service: Service, snapshot: Path, tmp_path: Path) -> None:
