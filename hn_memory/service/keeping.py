@@ -117,7 +117,7 @@ def follow(
 def append_decided(
     environment: Environment,
     stream: str,
-    decide: Callable[[ChainHead | None], Sequence[Saying]],
+    decide: Callable[[ChainHead | None], Sequence[Statement]],
     *,
     verified_head: Callable[[str, str], ChainHead],
     announce: Callable[[Sequence[str]], None] | None = None,
@@ -132,15 +132,11 @@ def append_decided(
         As `service.write.record`.
     """
     identity = identity_in_use(environment)
-
-    def statements(head: ChainHead | None) -> list[Statement]:
-        return [_statement(environment, saying) for saying in decide(head)]
-
     appended = append(
         environment.repository,
         identity,
         stream,
-        statements,
+        decide,
         clock=environment.clock,
         verified_head=verified_head,
         announce=None if announce is None else lambda signed: announce([one.memory_id for one in signed]),
@@ -151,7 +147,12 @@ def append_decided(
     return appended
 
 
-def _statement(environment: Environment, saying: Saying) -> Statement:
+def state(environment: Environment, saying: Saying) -> Statement:
+    """What is to be signed, checked and without a credential.
+
+    Raises:
+        As `service.write.record`.
+    """
     if saying.arguments is None:
         return Statement("retract", target=saying.target, reason=saying.reason)
     record = build(environment.repository, saying.arguments)

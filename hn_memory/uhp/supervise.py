@@ -31,7 +31,7 @@ BACKLOG: Final = 2048
 _KEEP_ALIVE_SECONDS: Final = 75
 _PATIENCE_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.2
-_SWITCH_SECONDS: Final = 0.0005
+_SWITCH_SECONDS: Final = 0.0001
 _TLS: Final = ("certificate", "private_key")
 
 

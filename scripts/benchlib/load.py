@@ -16,12 +16,13 @@ from typing import Any
 class Client(asyncio.Protocol):
     """One connection that sends its next request when the answer to the last one is whole."""
 
-    def __init__(self, plan: list[bytes], done: asyncio.Future[None], end: float, seed: int) -> None:
+    def __init__(self, plan: list[tuple[str, bytes]], done: asyncio.Future[None], end: float, seed: int) -> None:
         self.plan = plan
         self.done = done
         self.end = end
         self.random = random.Random(seed)
-        self.times: list[float] = []
+        self.reads: list[float] = []
+        self.writes: list[float] = []
         self.failures: dict[str, int] = {}
         self.number = 0
         self.seed = seed
@@ -33,7 +34,8 @@ class Client(asyncio.Protocol):
 
     def send(self) -> None:
         self.number += 1
-        request = self.random.choice(self.plan)
+        kind, request = self.random.choice(self.plan)
+        self.times = self.writes if kind == "write" else self.reads
         if b"@KEY@" in request:
             request = request.replace(b"@KEY@", b"%06d-%08d" % (self.seed, self.number))
         self.started = time.perf_counter()
@@ -69,7 +71,7 @@ class Client(asyncio.Protocol):
 async def run(task: dict[str, Any]) -> dict[str, Any]:
     """Drive the load for some seconds."""
     loop = asyncio.get_running_loop()
-    plan = [request.encode("latin-1") for request in task["plan"]]
+    plan = [(kind, request.encode("latin-1")) for kind, request in task["plan"]]
     clients: list[Client] = []
     start = time.perf_counter()
     for number in range(task["clients"]):
@@ -82,7 +84,12 @@ async def run(task: dict[str, Any]) -> dict[str, Any]:
     for client in clients:
         for text, count in client.failures.items():
             failures[text] = failures.get(text, 0) + count
-    return {"seconds": taken, "times": [one for client in clients for one in client.times], "failures": failures}
+    return {
+        "seconds": taken,
+        "reads": [one for client in clients for one in client.reads],
+        "writes": [one for client in clients for one in client.writes],
+        "failures": failures,
+    }
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,8 @@ _SECONDS = 8.0
 _WORKERS = 2
 _MEMORIES = 10
 _BATCH = 250
+Planned = tuple[str, str]
+"""`read` or `write`, and the request."""
 _FLOOR = """
 import sys, socket, uvicorn
 from starlette.applications import Starlette
@@ -101,16 +102,15 @@ def _measure(
     for text, count in failures.items():
         bench.remark(f"{label}: {count} x {text}")
     for name, of, clients in (("one client", one, 1), ("32 clients", many, 32)):
-        times = sorted(of["times"])
-        figures[f"{name} p50"] = statistics.median(times) * 1e3
-        figures[f"{name} p95"] = times[int(len(times) * 0.95)] * 1e3
+        figures[f"{name} p50"], figures[f"{name} p95"] = _at(of["times"], 0.5), _at(of["times"], 0.95)
         p50 = at_most(10.0) if clients == 1 else None
         p95 = at_most(100.0) if clients == 32 else None
         floor_note = f"floor {floor[f'{name} p50']:.1f} ms"
         bench.add(f"{label}, {name}, p50", figures[f"{name} p50"], "ms", size=records, bound=p50, note=floor_note)
         bench.add(
             f"{label}, {name}, p95", figures[f"{name} p95"], "ms", size=records, bound=p95,
-            note=f"floor {floor[f'{name} p95']:.1f} ms",
+            note=f"reads {_at(of['reads'], 0.95):.1f}, writes {_at(of['writes'], 0.95):.1f} ms; "
+            f"floor {floor[f'{name} p95']:.1f} ms",
         )  # fmt: skip
     rate = len(many["times"]) / many["seconds"]
     bench.add(
@@ -152,9 +152,9 @@ def _word(chance: random.Random) -> str:
     return WORDS[int(len(WORDS) * chance.random() ** 3)]
 
 
-def _plan(served: Served, held: dict[str, list[str]]) -> list[str]:
+def _plan(served: Served, held: dict[str, list[str]]) -> list[Planned]:
     """Requests to choose from: nine of ten read."""
-    plan: list[str] = []
+    plan: list[Planned] = []
     for at, (memory, records) in enumerate(held.items()):
         path = f"/v1/memories/{memory}"
         chance = random.Random(at)
@@ -179,18 +179,15 @@ def _plan(served: Served, held: dict[str, list[str]]) -> list[str]:
     return plan
 
 
-def _request(method: str, path: str, key: str, body: Any = None, headers: dict[str, str] | None = None) -> str:
+def _request(method: str, path: str, key: str, body: Any = None, headers: dict[str, str] | None = None) -> Planned:
     data = "" if body is None else json.dumps(body)
     listed = {"Host": "bench", "Authorization": f"Bearer {key}", "Content-Length": str(len(data)), **(headers or {})}
-    return (
-        f"{method} {path} HTTP/1.1\r\n"
-        + "".join(f"{name}: {value}\r\n" for name, value in listed.items())
-        + "\r\n"
-        + data
-    )
+    head = "".join(f"{name}: {value}\r\n" for name, value in listed.items())
+    kind = "write" if method == "POST" and path.endswith("/records") else "read"
+    return kind, f"{method} {path} HTTP/1.1\r\n{head}\r\n{data}"
 
 
-def _load(url: str, plan: list[str], clients: int, seconds: float, seed: int) -> dict[str, Any]:
+def _load(url: str, plan: list[Planned], clients: int, seconds: float, seed: int) -> dict[str, Any]:
     host, _, port = url.removeprefix("http://").rpartition(":")
     task = {"host": host, "port": int(port), "plan": plan, "clients": clients, "seconds": seconds, "seed": seed}
     script = Path(__file__).with_name("load.py")
@@ -198,7 +195,13 @@ def _load(url: str, plan: list[str], clients: int, seconds: float, seed: int) ->
     if done.returncode:
         raise FailedCommandError(f"the load generator failed: {done.stderr[-400:]}")
     found: dict[str, Any] = json.loads(done.stdout)
+    found["times"] = sorted(found["reads"] + found["writes"])
     return found
+
+
+def _at(times: list[float], share: float) -> float:
+    """The time within which a share of requests was answered, in milliseconds."""
+    return sorted(times)[int(len(times) * share)] * 1e3 if times else 0.0
 
 
 @contextmanager
@@ -246,9 +249,7 @@ def _floor(bench: Bench, folder: Path, seconds: float) -> dict[str, float]:
             _load(url, plan, 8, 1.0, 1)
             for name, clients in (("one client", 1), ("32 clients", 32)):
                 answer = _load(url, plan, clients, seconds / 2, 1)
-                times = sorted(answer["times"])
-                figures[f"{name} p50"] = statistics.median(times) * 1e3
-                figures[f"{name} p95"] = times[int(len(times) * 0.95)] * 1e3
+                figures[f"{name} p50"], figures[f"{name} p95"] = _at(answer["times"], 0.5), _at(answer["times"], 0.95)
             figures["requests"] = len(answer["times"]) / answer["seconds"]
         finally:
             for worker in workers:

@@ -6,7 +6,8 @@ under one lock; a view is brought up to the ref before each answer, so that what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from threading import Lock, RLock
@@ -16,6 +17,7 @@ from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead
 from hn_memory.protocol.identifiers import derived_stream, local_ref
 from hn_memory.repository.refwriter import BROKEN_OFF
+from hn_memory.repository.writer import Statement
 from hn_memory.service.building import RecordArguments
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Followed, Held, Saying, append_decided, follow, head_commit
@@ -27,6 +29,7 @@ from hn_memory.uhp.hn.recalling import answer_question
 from hn_memory.uhp.hn.trailers import join
 from hn_memory.uhp.hn.turn import Turn
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View
+from hn_memory.uhp.hn.wishes import Decide, Wish, dealt, matching
 from hn_memory.uhp.provider import Provider, Witness, unwitnessed
 from hn_memory.uhp.values import (
     Author,
@@ -67,6 +70,7 @@ class HnProvider(Provider):
         self._views: dict[str, View] = {}
         self._lock = RLock()
         self._writing = Lock()
+        self._waiting: deque[Wish] = deque()
         self._turn = Turn(writer.repository.layout.common_dir)
         self._queries = Queries()
         self._files = Files(actor)
@@ -167,7 +171,7 @@ class HnProvider(Provider):
     def remember(
         self, memory: str, drafts: Sequence[Draft], author: Author, witness: Witness = unwitnessed
     ) -> list[Version]:
-        return self._write(memory, lambda _: [_saying(draft, author) for draft in drafts], witness)
+        return self._write(memory, lambda _: [_saying(draft, author) for draft in drafts], witness, frozenset())
 
     def revise(
         self,
@@ -188,7 +192,7 @@ class HnProvider(Provider):
                 raise invalid("an episode is append-only")
             return [next_version(chain, patch.on(latest), author)]
 
-        return self._write(memory, decide, witness)[0]
+        return self._write(memory, decide, witness, frozenset((record,)))[0]
 
     def forget(
         self,
@@ -206,7 +210,7 @@ class HnProvider(Provider):
                 return []
             return [Saying(target=chain.versions[-1].memory, reason=FORGOTTEN)]
 
-        self._write(memory, decide, witness)
+        self._write(memory, decide, witness, frozenset((record,)))
         return self.get(memory, record)
 
     def rewrite(
@@ -301,15 +305,47 @@ class HnProvider(Provider):
         view.extend(followed.memories, followed.head)
         return view
 
-    def _write(self, memory: str, decide: Callable[[View], list[Saying]], witness: Witness) -> list[Version]:
-        ids = self._append(memory, decide, witness)
+    def _write(
+        self, memory: str, decide: Decide, witness: Witness, records: frozenset[str] | None = None
+    ) -> list[Version]:
+        ids = self._append(memory, decide, witness, records)
         with self._lock:
             return self._views[memory].written(ids) or [] if ids else []
 
-    def _append(self, memory: str, decide: Callable[[View], list[Saying]], witness: Witness) -> list[str]:
-        """Append what is decided on the very state that it follows; the memory IDs."""
+    def _append(
+        self, memory: str, decide: Decide, witness: Witness, records: frozenset[str] | None = None
+    ) -> list[str]:
+        """Append what is decided on the very state that it follows; the memory IDs.
+
+        Writes that wait meanwhile are carried out together by whoever is the next to write.
+
+        Args:
+            records: those whose state decides; None where the state of all does, so that nothing goes along.
+        """
+        wish = Wish(memory, decide, witness, records)
+        self._waiting.append(wish)
+        with self._writing:
+            if not wish.settled:
+                with self._turn:
+                    self._carry_out(wish)
+        with _worded():
+            return wish.result()
+
+    def _carry_out(self, wish: Wish) -> None:
+        """Carry out a write, and with it all that wait, a stream at a time; `_writing` is held."""
+        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        while waiting:
+            together, waiting = matching(waiting)
+            self._append_together(together)
+        assert wish.settled
+
+    def _append_together(self, wishes: list[Wish]) -> None:
+        """Append what several writes to one memory say: one write of objects, one move of the ref.
+
+        A write that is refused leaves the others alone.
+        """
+        memory = wishes[0].memory
         stream = self.stream(memory)
-        said: list[Saying] = []
         # Refs of files: those of the attempt that counts, and those of attempts before it.
         held: list[str] = []
         idle: list[str] = []
@@ -320,40 +356,58 @@ class HnProvider(Provider):
             assert head is not None
             return head
 
-        def decided(head: ChainHead | None) -> list[Saying]:
-            nonlocal said
+        def decided(head: ChainHead | None) -> list[Statement]:
             with self._lock:
                 if head is None:
                     self._views[memory] = View(memory)
-                said = decide(self._views[memory])
-                return said
+                view = self._views[memory]
+                return [one for wish in wishes for one in wish.say(self._writer, view)]
 
         def announced(ids: Sequence[str]) -> None:
-            nonlocal held
             idle.extend(held)
-            held = self._files.hold(self._writer.repository, self._views[memory], ids, said)
-            witness(" ".join(ids))
+            held.clear()
+            for wish, own in dealt(wishes, ids):
+                if not own:
+                    continue
+                try:
+                    held.extend(self._files.hold(self._writer.repository, self._views[memory], own, wish.said))
+                    wish.witness(" ".join(own))
+                except (HnError, UhpError) as error:
+                    wish.fail(error)
+                    raise _AgainError from None
 
-        with self._writing, _worded():
+        while True:
             try:
                 appended = append_decided(
                     self._writer, stream, decided, verified_head=verified_head, announce=announced
                 )
-            except (HnError, UhpError) as error:
+                break
+            except _AgainError:
+                # Signed in vain: without the refused one the others are other memories.
+                continue
+            except BaseException as error:
                 # Where Git was killed at it, the write may have taken effect.
-                if error.code != BROKEN_OFF:
+                if not isinstance(error, HnError) or error.code != BROKEN_OFF:
                     self._files.let_go(self._writer.repository, [*idle, *held])
+                for wish in wishes:
+                    wish.fail(error)
+                if isinstance(error, HnError | UhpError):
+                    return
                 raise
-            self._files.let_go(self._writer.repository, set(idle) - set(held))
-            if not appended:
-                return []
+        self._files.let_go(self._writer.repository, set(idle) - set(held))
+        if appended:
             last = appended[-1]
             head = ChainHead(last.envelope.sequence, last.memory_id, last.commit)
             with self._lock:
                 view = self._views[memory]
                 if view.head is None or view.head.sequence < head.sequence:
                     view.extend([Held(one.memory_id, one.envelope) for one in appended], head)
-        return [one.memory_id for one in appended]
+        for wish, own in dealt(wishes, [one.memory_id for one in appended]):
+            wish.succeed(own)
+
+
+class _AgainError(Exception):
+    """Leaves an append of several writes, one of which has been refused at the last moment."""
 
 
 @contextmanager

@@ -32,6 +32,8 @@ from hn_memory.uhp.state.snapshot import Key
 _JSON: Final = b"application/json"
 _PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.25
+_WRITES_AT_ONCE: Final = 32
+"""Writes that wait together; a provider carries them out one after the other, or many at a time."""
 _QUERIES_AT_ONCE: Final = 2
 _QUERIES_WAITING: Final = 32
 
@@ -42,7 +44,7 @@ class Workers:
     """The threads of one process."""
 
     def __init__(self) -> None:
-        self.writer = ThreadPoolExecutor(1, "uhp-write")
+        self.writer = ThreadPoolExecutor(_WRITES_AT_ONCE, "uhp-write")
         self.changer = ThreadPoolExecutor(1, "uhp-change")
         self.background = ThreadPoolExecutor(1, "uhp-background")
         self._asker = ThreadPoolExecutor(_QUERIES_AT_ONCE, "uhp-query")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from mmap import mmap
 from threading import Lock
 from typing import Any, Final
@@ -50,6 +50,8 @@ class Store:
         self._mark = mark
         self._checked = 0.0
         self._lock = Lock()
+        # SQLite has one writer at a time, and lets who waits for it sleep; threads that queue here are woken at once.
+        self._one: AbstractContextManager[Any] = Lock() if self._is_sqlite else nullcontext()
         self._snapshot: Snapshot | None = None
 
     def close(self) -> None:
@@ -130,7 +132,7 @@ class Store:
     @contextmanager
     def changing(self) -> Iterator[tuple[Connection, Snapshot]]:
         """One transaction that changes the tree, with the tree as it finds it. Only one runs at a time."""
-        with _answering(), self._writes.begin() as connection:
+        with _answering(), self._one, self._writes.begin() as connection:
             connection.execute(update(schema.epoch).values(number=schema.epoch.c.number + 1))
             number = connection.execute(select(schema.epoch.c.number)).scalar_one()
             known = self._snapshot
@@ -150,7 +152,7 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction on what is no part of the tree."""
-        with _answering(), self._writes.begin() as connection:
+        with _answering(), self._one, self._writes.begin() as connection:
             yield connection
 
 
