@@ -86,7 +86,7 @@ class LibgitRepository(Repository):
             if new is not None and old is not None and self._move(name, new, old, message):
                 return
         # Whatever went wrong, Git tries again: it waits for locks, and its refusals are the ones we word.
-        self._git.update_refs(updates, message, pass_fds)
+        self._git.move_refs(self, updates, message, pass_fds)
 
     # -- revisions ----------------------------------------------------------------------------------------
 

@@ -105,9 +105,15 @@ class ProcessRepository(Repository):
         return Ref(name, done.stdout.decode("ascii").strip()) if done.status == 0 else None
 
     def update_refs(self, updates: Sequence[RefUpdate], message: str, pass_fds: Sequence[int] = ()) -> None:
+        self.move_refs(self, updates, message, pass_fds)
+
+    def move_refs(
+        self, reader: Repository, updates: Sequence[RefUpdate], message: str, pass_fds: Sequence[int] = ()
+    ) -> None:
+        """`update_refs`, with `reader` to look what the refs hold while Git has them locked."""
         from hn_memory.repository.refwriter import move_refs
 
-        move_refs(self, self._command, self._env, updates, message, pass_fds)
+        move_refs(reader, self._command, self._env, updates, message, pass_fds)
 
     # -- revisions ----------------------------------------------------------------------------------------
 
