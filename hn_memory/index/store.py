@@ -213,7 +213,10 @@ class Index:
         try:
             if self.on_disk and dict(db.execute("SELECT ref, head FROM source")) != self.heads:
                 raise UnusableIndexError("another process had brought it to other sources", rebuild=False)
-            return ask(db)
+            answer = ask(db)
+            # A rollback would forget the schema with the tables of the question, and the next one read it again.
+            db.execute("COMMIT")
+            return answer
         finally:
             if db.in_transaction:
                 db.execute("ROLLBACK")

@@ -193,6 +193,8 @@ class Stemmer:
             if len(base) > 2 and base.isascii() and base.isalpha():
                 asked.append((len(asked), base))
                 names.append(word)
+        if not asked:
+            return self._known
         db = self._open()
         db.executemany("INSERT INTO stem(rowid, text) VALUES(?,?)", asked)
         for at, stem in db.execute("SELECT doc, term FROM stemmed").fetchall():

@@ -37,7 +37,7 @@ class PatternSelection(Selection):
         HnError `work-limit`: the eligible records together are too much for this pattern.
     """
 
-    _NEED = "(SELECT need FROM hit WHERE hit.n = memory.n)"
+    _NEED = "(SELECT need FROM struck WHERE struck.n = memory.n)"
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class PatternSelection(Selection):
 
     def _keep(self, hits: Iterable[tuple[int, int]]) -> None:
         """Let only these match, given by row number and bytes of `data`."""
-        self._table("hit", "n INTEGER PRIMARY KEY, need INTEGER NOT NULL")
+        self._table("struck", "n INTEGER PRIMARY KEY, need INTEGER NOT NULL")
         # Read to the end before anything is written, so that no table changes under the query.
         found = list(hits)
-        self._db.executemany("INSERT INTO hit VALUES(?,?)", found)
-        self._narrow = "hit"
+        self._db.executemany("INSERT INTO struck VALUES(?,?)", found)
+        self._narrow = "struck"
         self.matched = len(found)
         if self.passing > self.matched:
             self.withheld[NO_MATCH] += self.passing - self.matched

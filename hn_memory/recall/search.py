@@ -78,6 +78,7 @@ class RankedSelection(Selection):
         nearness: the meaning signal, for the modes that use it.
         concern: how much records concern a file, by row number; then only these match, and the question ranks those
             that concern it equally.
+        stemmer: what questions before this one used, which knows many words.
 
     Attributes:
         words: the words that are looked for; `stems` are theirs, `stemmer` made them.
@@ -93,12 +94,13 @@ class RankedSelection(Selection):
         mode: Mode = "lexical",
         nearness: Nearness | None = None,
         concern: Mapping[int, float] | None = None,
+        stemmer: Stemmer | None = None,
     ) -> None:
         super().__init__(connection, request, context, world)
         self._mode = mode
         self._everything = self.passing + self.withheld.total()
         self.words = question_words(question)[:MOST_WORDS]
-        self.stemmer = Stemmer()
+        self.stemmer = Stemmer() if stemmer is None else stemmer
         known = self.stemmer.stems(self.words)
         self.stems = tuple(dict.fromkeys(known[word] for word in self.words))
         self._lists: list[tuple[float, list[tuple[int, list[int]]]]] = []

@@ -109,8 +109,9 @@ class Selection:
     # -- the gates ----------------------------------------------------------------------------------------
 
     def _table(self, name: str, columns: str) -> None:
-        self._db.execute(f"DROP TABLE IF EXISTS temp.{name}")
-        self._db.execute(f"CREATE TEMP TABLE {name}({columns})")
+        """An empty table. It stays for the next question, whose statements are then still prepared."""
+        self._db.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name}({columns})")
+        self._db.execute(f"DELETE FROM temp.{name}")
 
     def _filter_candidates(self) -> None:
         """Topics and a path narrow the records before anything else is looked at."""

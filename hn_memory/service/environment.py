@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hn_memory.index.ingest import Entry
     from hn_memory.index.store import Index
     from hn_memory.index.update import Progress
+    from hn_memory.index.words import Stemmer
     from hn_memory.protocol.chain import ChainHead
     from hn_memory.repository.keyring import Keyring
     from hn_memory.repository.streams import InvalidSource
@@ -35,6 +36,7 @@ class Environment:
         notices: lines for people (stderr) that no result carries.
         progress: told how far a long verification has come.
         embedder: what search has started to make vectors with, and the settings that it was started for.
+        stemmer: what search has brought words to their stems with.
         known_tips: heads of local streams that this process verified or wrote, by ref.
     """
 
@@ -50,6 +52,7 @@ class Environment:
         "notices",
         "progress",
         "repository",
+        "stemmer",
     )
 
     def __init__(
@@ -66,6 +69,7 @@ class Environment:
         self.notices: list[str] = []
         self.known_tips: dict[str, ChainHead] = {}
         self.embedder: tuple[dict[str, str], Embedder] | None = None
+        self.stemmer: Stemmer | None = None
         self._index: Index | None = None
         self._keyring: Keyring | None = None
         self._pending: list[Appended] = []

@@ -104,8 +104,9 @@ def search(
         _complete(index, db)
         concern = None if normal.path is None else _concern(environment, db, normal)
         selection = RankedSelection(
-            db, gates, context, world, question, plan.mode, nearness=_nearness(plan), concern=concern
+            db, gates, context, world, question, plan.mode, _nearness(plan), concern, environment.stemmer
         )
+        environment.stemmer = selection.stemmer
         page = page_of(selection, gates, after)
         rows = project_rows(db, [match.n for match in page.matches], context)
         document = result_document(digest, selection.matched, page, rows, SEARCH_CURSOR_DOMAIN)
