@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
@@ -21,7 +23,8 @@ from hn_memory.protocol.record import (
     Record,
 )
 from hn_memory.protocol.requests import RecordRequest, normal_topics
-from hn_memory.repository.base import Repository
+from hn_memory.repository.base import Layout, Repository
+from hn_memory.repository.paths import display
 from hn_memory.service.environment import Environment
 from hn_memory.values import NamedTuple
 
@@ -114,7 +117,7 @@ def _request_anchor(repository: Repository, arguments: RecordArguments, request:
 
 def _look_up(repository: Repository, commit: str, paths: Iterable[tuple[str, str | None]]) -> tuple[PathAnchor, ...]:
     """Bind paths to the blobs they have at a commit (section 4: a file, symbolic links included)."""
-    wanted = [(from_root(repository.layout.prefix, given), blob) for given, blob in paths]
+    wanted = [(from_root(repository.layout, given), blob) for given, blob in paths]
     if not wanted:
         return ()
     entries = repository.entries(commit, [path for path, _ in wanted])
@@ -148,23 +151,49 @@ def _look_up(repository: Repository, commit: str, paths: Iterable[tuple[str, str
     return tuple(pairs[path] for path in sorted(pairs))
 
 
-def from_root(prefix: str, given: str) -> str:
+def from_root(layout: Layout, given: str) -> str:
     """A path as the caller wrote it, as a clean path from the root of the work tree.
 
     Raises:
-        UsageError `path-invalid`: it is absolute or leaves the work tree.
+        UsageError `path-invalid`: it leaves the work tree.
     """
     require_text(given, "path")
-    path = given[2:] if given.startswith(":/") else posixpath.join(prefix, given)
+    if given.startswith("/"):
+        path = _inside(layout.work_tree, given)
+    elif given.startswith(":/"):
+        path = given[2:]
+    else:
+        path = posixpath.join(layout.prefix, given)
     clean = posixpath.normpath(path) if path else ""
     if not given or clean in ("", ".") or clean.startswith(("/", "../")) or clean == "..":
         raise UsageError(
             "path-invalid",
-            f"path {given[:200]!a} does not name a file inside the work tree",
-            hint="Paths are relative to the current directory; :/ starts at the root.",
+            f"path {_shown(given)} does not name a file inside the work tree",
+            hint="Name it from the current directory, from the root after :/, or in full.",
             field="path",
         )
     return clean
+
+
+def _inside(work_tree: Path | None, given: str) -> str:
+    """An absolute path from the root of the work tree; as it is where it lies elsewhere.
+
+    Its directory may be reached through symbolic links; what it names itself may be one, and is not followed.
+    """
+    if work_tree is None:
+        return given
+    top = os.fspath(work_tree)
+    above, name = posixpath.split(posixpath.normpath(given))
+    for text in (above, os.path.realpath(above)):
+        path = posixpath.join(text, name)
+        for root in (top, os.path.realpath(top)):
+            if posixpath.commonpath((root, path)) == root:
+                return posixpath.relpath(path, root)
+    return given
+
+
+def _shown(given: str) -> str:
+    return f"{(display(Path(given)) if given.startswith('/') else given)[:200]!a}"
 
 
 def note_missing_evidence(environment: Environment, evidence: Sequence[str]) -> None:

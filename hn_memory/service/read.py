@@ -375,4 +375,4 @@ def recall_path(environment: Environment, given: str) -> str:
     """A path as typed, as recall's filter wants it: from the root of the work tree."""
     from hn_memory.service.building import from_root
 
-    return from_root(environment.repository.layout.prefix, given)
+    return from_root(environment.repository.layout, given)
