@@ -28,22 +28,32 @@ def pack(vector: Sequence[float]) -> bytes:
     Raises:
         HnError `embedder-failed`: it is empty, or holds what is no finite number.
     """
-    largest = max(map(abs, vector), default=0.0)
-    if not vector or not isfinite(largest) or any(part != part for part in vector):
+    try:
+        largest = max(map(abs, vector), default=0.0)
+        finite = isfinite(largest) and not any(part != part for part in vector)
+    except OverflowError:
+        # A whole number beyond all floats.
+        finite = False
+    if not vector or not finite:
         raise HnError("embedder-failed", "the embedder gave a vector that is empty or not finite")
     # Divided first: 127 by the smallest of numbers would be infinite.
     numbers = array("b", (round(part / largest * 127) if largest else 0 for part in vector))
     return _HEAD.pack(sum(map(mul, numbers, numbers))) + numbers.tobytes()
 
 
-def waiting(db: sqlite3.Connection, model: str) -> list[tuple[bytes, int]]:
-    """Contents that have no vector of a model yet: their digests, and a record that says each."""
+def has_direction(vector: bytes) -> bool:
+    """Is a packed vector another than zero?"""
+    return vector[: _HEAD.size] != bytes(_HEAD.size)
+
+
+def waiting(db: sqlite3.Connection, model: str, like: bytes) -> list[tuple[bytes, int]]:
+    """Contents without a vector of a model that is as long as `like`: their digests, and a record that says each."""
     return [
         (digest, n)
         for digest, n in db.execute(
-            "SELECT digest, min(n) FROM place WHERE NOT EXISTS "
-            "(SELECT 1 FROM vector WHERE vector.digest = place.digest AND model = ?) GROUP BY digest",
-            (model,),
+            "SELECT digest, min(n) FROM place WHERE NOT EXISTS (SELECT 1 FROM vector "
+            "WHERE vector.digest = place.digest AND model = ? AND length(data) = ?) GROUP BY digest",
+            (model, len(like)),
         )
     ]
 

@@ -31,7 +31,11 @@ TIMEOUT_VARIABLE: Final = "HN_EMBED_TIMEOUT"
 WORDLLAMA: Final = "wordllama"
 
 _TIMEOUT: Final = 60.0
+_TIMEOUT_MAX: Final = 86_400
 _ANSWER_BYTES: Final = 256 * 1024 * 1024
+# What a receipt may quote of a program, and what is kept of it for that.
+_QUOTED: Final = 200
+_ERRORS_KEPT: Final = 4096
 
 Role = Literal["question", "content"]
 
@@ -55,8 +59,9 @@ class Embedder(ABC):
             HnError `embedder-failed`, `embedder-missing`.
         """
 
-    def close(self) -> None:  # noqa: B027 - most start nothing
-        """End what was started."""
+    def close(self) -> object:
+        """End what was started; most start nothing."""
+        return None
 
 
 def configured(environment: Environment, settings: dict[str, str]) -> Embedder | None:
@@ -117,13 +122,15 @@ class CommandEmbedder(Embedder):
         self.model = f"command:{model or sha256(command.encode()).hexdigest()[:16]}"
         self._process: Any = None
         self._lines: Queue[bytes] | None = None
-        self._reader: Any = None
+        self._errors = bytearray()
+        self._readers: list[tuple[Any, Any]] = []
 
     def embed(self, texts: Sequence[str], role: Role) -> list[Sequence[float]]:
         import json
         from queue import Empty
         from threading import Thread
 
+        limit = timeout()
         if self._process is None:
             self._start()
         process, lines = self._process, self._lines
@@ -142,11 +149,14 @@ class CommandEmbedder(Embedder):
         found: list[Sequence[float]] = []
         for _ in texts:
             try:
-                line = lines.get(timeout=timeout())
+                line = lines.get(timeout=limit)
             except Empty:
-                self._fail(f"did not answer within {timeout():g} seconds")
+                self.close()
+                self._fail(f"did not answer within {limit:g} seconds")
             if not line:
-                self._fail("ended before it had answered")
+                status = self.close()
+                how = "" if status is None else f" by signal {-status}" if status < 0 else f" with status {status}"
+                self._fail(f"ended{how} before it had answered")
             found.append(_vector(_json(line, "the command of hn.embedCommand"), "the command of hn.embedCommand"))
         return found
 
@@ -156,80 +166,100 @@ class CommandEmbedder(Embedder):
         from threading import Thread
 
         try:
-            self._process = subprocess.Popen(
-                self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            self._process = process = subprocess.Popen(
+                self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
-        except OSError as error:
-            raise HnError(
-                "embedder-missing", f"the command of hn.embedCommand cannot be run: {error.strerror}"
-            ) from None
-        self._lines = Queue()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "its name holds what no name may hold"
+            raise HnError("embedder-missing", f"the command of hn.embedCommand cannot be run: {why}") from None
+        self._lines, self._errors = Queue(), bytearray()
 
         def read(stream: Any, lines: Queue[bytes]) -> None:
             while line := stream.readline(_ANSWER_BYTES):
                 lines.put(line)
             lines.put(b"")
 
-        self._reader = Thread(target=read, args=(self._process.stdout, self._lines), daemon=True)
-        self._reader.start()
+        def listen(stream: Any, errors: bytearray) -> None:
+            while data := stream.read1(_ERRORS_KEPT):
+                errors += data
+                del errors[:-_ERRORS_KEPT]
+
+        self._readers = [
+            (Thread(target=read, args=(process.stdout, self._lines), daemon=True), process.stdout),
+            (Thread(target=listen, args=(process.stderr, self._errors), daemon=True), process.stderr),
+        ]
+        for thread, _ in self._readers:
+            thread.start()
 
     def _fail(self, what: str) -> NoReturn:
-        self.close()
-        raise HnError("embedder-failed", f"the command of hn.embedCommand {what}")
+        said = _last_line(bytes(self._errors))
+        raise HnError("embedder-failed", f"the command of hn.embedCommand {what}{said and f': {said}'}")
 
-    def close(self) -> None:
+    def close(self) -> int | None:
+        """End the program; its exit status where it ended by itself, minus a signal."""
         process, self._process = self._process, None
         if process is None:
-            return
+            return None
         import subprocess
 
+        status: int | None = None
         with suppress(OSError):
             process.stdin.close()
         try:
-            process.wait(1)
+            status = process.wait(1)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        # What the program started itself may keep the pipe open, and is not waited for.
-        self._reader.join(1)
-        if not self._reader.is_alive():
-            process.stdout.close()
+        # What the program started itself may keep the pipes open, and is not waited for.
+        for thread, stream in self._readers:
+            thread.join(1)
+            if not thread.is_alive():
+                stream.close()
+        return status
 
 
 class UrlEmbedder(Embedder):
     """An OpenAI-compatible endpoint. A key, if it wants one, stands in `HN_EMBED_KEY`, never in a configuration."""
 
     def __init__(self, url: str, model: str, key: str) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise HnError("embedder-failed", "hn.embedUrl must begin with http:// or https://")
+        wrong = _wrong_url(url)
+        if wrong:
+            raise HnError("embedder-failed", f"hn.embedUrl {wrong}")
         if not model:
             raise HnError("embedder-failed", "hn.embedUrl needs hn.embedModel beside it")
+        if not (key.isascii() and key.isprintable()):
+            raise HnError("embedder-failed", f"{KEY_VARIABLE} holds what no HTTP header may hold")
         self._url, self._key = url, key
         self._name = model
         self.model = f"url:{model}"
 
     def embed(self, texts: Sequence[str], role: Role) -> list[Sequence[float]]:
         import json
-        from urllib.error import HTTPError, URLError
+        from http.client import HTTPException
+        from urllib.error import HTTPError
         from urllib.request import Request, build_opener
 
         headers = {"Content-Type": "application/json", "User-Agent": "hn-memory"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         body = json.dumps({"model": self._name, "input": list(texts), "encoding_format": "float"}).encode()
+        limit = timeout()
+        who = "the server of hn.embedUrl"
         try:
             request = Request(self._url, body, headers, method="POST")  # noqa: S310 - checked above
-            with build_opener(_no_redirects()).open(request, timeout=timeout()) as answer:
+            with build_opener(_no_redirects()).open(request, timeout=limit) as answer:
                 data = answer.read(_ANSWER_BYTES)
         except HTTPError as error:
             error.close()
-            raise HnError("embedder-failed", f"the server of hn.embedUrl answered with status {error.code}") from None
-        except (URLError, OSError, ValueError) as error:
-            reason = getattr(error, "reason", None)
-            why = (
-                getattr(reason, "strerror", None) or getattr(error, "strerror", None) or type(reason or error).__name__
-            )
-            raise HnError("embedder-failed", f"the server of hn.embedUrl cannot be reached: {why}") from None
+            raise HnError("embedder-failed", f"{who} answered with status {error.code}") from None
+        except (HTTPException, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, TimeoutError):
+                raise HnError("embedder-failed", f"{who} did not answer within {limit:g} seconds") from None
+            if isinstance(reason, HTTPException):
+                raise HnError("embedder-failed", f"{who} did not answer as HTTP wants it") from None
+            why = getattr(reason, "strerror", None) or type(reason).__name__
+            raise HnError("embedder-failed", f"{who} cannot be reached: {why}") from None
         return self._read(data, len(texts))
 
     def _read(self, data: bytes, count: int) -> list[Sequence[float]]:
@@ -277,12 +307,53 @@ class WordllamaEmbedder(Embedder):
 
 
 def timeout() -> float:
-    """Seconds that an embedder may take for one answer."""
-    try:
-        given = float(os.environ.get(TIMEOUT_VARIABLE, ""))
-    except ValueError:
+    """Seconds that an embedder may take for one answer.
+
+    Raises:
+        HnError `embedder-failed`: what is set is no such number.
+    """
+    text = os.environ.get(TIMEOUT_VARIABLE, "")
+    if not text:
         return _TIMEOUT
-    return given if 0 < given < 86_400 else _TIMEOUT
+    try:
+        given = float(text)
+    except ValueError:
+        given = 0.0
+    if not 0 < given <= _TIMEOUT_MAX:
+        raise HnError("embedder-failed", f"{TIMEOUT_VARIABLE} must be seconds, more than 0 and at most {_TIMEOUT_MAX}")
+    return given
+
+
+def _wrong_url(url: str) -> str:
+    """What is wrong with a URL, without a word of it; empty if nothing is."""
+    from urllib.parse import urlsplit
+
+    if not url.startswith(("http://", "https://")):
+        return "must begin with http:// or https://"
+    if not (url.isascii() and url.isprintable()) or " " in url:
+        return "holds a space or another character that must be written as %XX"
+    try:
+        parts = urlsplit(url)
+        if parts.port == 0 or not parts.hostname:
+            return "names no host or no port"
+    except ValueError:
+        return "names no host or no port"
+    return f"must hold no user name; a key stands in {KEY_VARIABLE}" if "@" in parts.netloc else ""
+
+
+def _last_line(stderr: bytes) -> str:
+    """The last line that a program complained with, as a receipt may quote it."""
+    from hn_memory.replication.network import clean_lines
+    from hn_memory.service.secrets import scan
+
+    lines = [line for line in clean_lines(stderr) if line]
+    if not lines:
+        return ""
+    line = "".join(character if character.isprintable() else " " for character in lines[-1]).strip()
+    key = os.environ.get(KEY_VARIABLE)
+    if scan([("stderr", line)]) or (key and key in line):
+        return "its last words look like a credential"
+    return line if len(line) <= _QUOTED else f"{line[:_QUOTED]}..."
 
 
 def _no_redirects() -> Any:

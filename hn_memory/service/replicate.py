@@ -40,6 +40,7 @@ from hn_memory.service.environment import Environment
 TIMEOUT_VARIABLE: Final = "HN_SYNC_TIMEOUT"
 BUNDLE: Final = "bundle"
 _REASON_BYTES: Final = 1024
+_TIMEOUT_MAX: Final = 1_000_000_000
 
 
 def sync(
@@ -296,8 +297,12 @@ def _time_limit() -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds < 1e9:
-        raise UsageError("timeout-invalid", f"{TIMEOUT_VARIABLE} must be a number of seconds", field=TIMEOUT_VARIABLE)
+    if not 0 < seconds <= _TIMEOUT_MAX:
+        raise UsageError(
+            "timeout-invalid",
+            f"{TIMEOUT_VARIABLE} must be seconds, more than 0 and at most {_TIMEOUT_MAX}",
+            field=TIMEOUT_VARIABLE,
+        )
     return seconds
 
 

@@ -103,8 +103,9 @@ def search(
     def ask(db: sqlite3.Connection) -> dict[str, Any]:
         _complete(index, db)
         concern = None if normal.path is None else _concern(environment, db, normal)
+        without: list[int] = []
         selection = RankedSelection(
-            db, gates, context, world, question, plan.mode, _nearness(plan), concern, environment.stemmer
+            db, gates, context, world, question, plan.mode, _nearness(plan, without), concern, environment.stemmer
         )
         environment.stemmer = selection.stemmer
         page = page_of(selection, gates, after)
@@ -120,6 +121,10 @@ def search(
         document["receipt"]["search"] = _described(plan)
         if not selection.words and normal.path is None and plan.mode != "meaning":
             document["receipt"]["hints"].append("the question holds no word to look for")
+        if any(without):
+            document["receipt"]["hints"].append(
+                f"{sum(without)} found by words alone: the embedder gave zeros for them"
+            )
         return document
 
     document = environment.query(index, ask)
@@ -196,14 +201,22 @@ def _embed_all(environment: Environment, index: Index, embedder: Embedder, quest
     """The question's vector, after every content that has none yet was given one."""
     from hn_memory.index import vectors
 
-    waiting = index.query(lambda db: vectors.waiting(db, embedder.model))
     (answer,) = embedder.embed([question], "question")
     own = vectors.pack(answer)
+    if not vectors.has_direction(own):
+        raise HnError("embedder-failed", "the embedder gave the question a vector of zeros")
+    # What a former model of the same name left is asked anew.
+    waiting = index.query(lambda db: vectors.waiting(db, embedder.model, own))
     done = 0
     while done < len(waiting):
         batch = waiting[done : done + embedder.batch]
         texts = index.query(lambda db, batch=batch: vectors.contents(db, [n for _, n in batch]))  # type: ignore[misc]
         made = embedder.embed(texts, "content")
+        odd = next((vector for vector in made if len(vector) != len(answer)), None)
+        if odd is not None:
+            raise HnError(
+                "embedder-failed", f"the embedder gave vectors of different lengths, {len(answer)} and {len(odd)}"
+            )
         packed = [(digest, vectors.pack(vector)) for (digest, _), vector in zip(batch, made, strict=True)]
         index.extend(partial(vectors.keep, model=embedder.model, vectors=packed))
         done += len(batch)
@@ -212,12 +225,17 @@ def _embed_all(environment: Environment, index: Index, embedder: Embedder, quest
     return own
 
 
-def _nearness(plan: _Plan) -> Any:
+def _nearness(plan: _Plan, without: list[int]) -> Any:
     if plan.model is None or plan.vector is None:
         return None
     from hn_memory.recall.meaning import nearness
 
-    return lambda db, gated: nearness(db, plan.model or "", plan.vector or b"", gated)
+    def near(db: sqlite3.Connection, gated: Any) -> dict[int, float]:
+        signals, count = nearness(db, plan.model or "", plan.vector or b"", gated)
+        without.append(count)
+        return signals
+
+    return near
 
 
 def _described(plan: _Plan) -> dict[str, Any]:

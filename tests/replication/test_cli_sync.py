@@ -208,6 +208,7 @@ def test_a_bad_time_limit(scene: Scene) -> None:
     for value in ("0", "-1", "x", "nan", "inf"):
         answer = hn(scene.path, "sync", "--json", HN_SYNC_TIMEOUT=value)
         assert (answer.status, answer.document["error"]["code"]) == (2, "timeout-invalid")
+        assert "more than 0 and at most 1000000000" in answer.document["error"]["message"]
 
 
 def partial(scene: Scene, word: str, *arguments: str) -> None:

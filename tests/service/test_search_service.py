@@ -413,12 +413,31 @@ def test_a_command_gives_meaning_once_for_each_content(place: Path) -> None:
     ("settings", "why"),
     [
         ({"hn.embedCommand": "/no/such/program"}, "cannot be run"),
-        ({"hn.embedCommand": "true"}, "ended before it had answered"),
+        ({"hn.embedCommand": "true"}, "ended with status 0 before it had answered"),
+        (
+            {"hn.embedCommand": "sh -c 'echo one >&2; echo \"two \t$HOME/x\" >&2; exit 3'"},
+            "status 3 before it had answered: two  ~/x",
+        ),
+        ({"hn.embedCommand": "sh -c 'kill -9 $$'"}, "ended by signal 9 before it had answered"),
+        (
+            {"hn.embedCommand": "sh -c 'echo token ghp_0123456789abcdefghijABCDEFGHIJ012345 >&2; exit 1'"},
+            "its last words look like a credential",
+        ),
+        ({"hn.embedCommand": "sh -c 'yes | head -c 100000 | tr -d \"\\n\" >&2; exit 1'"}, "yyyyyyyy..."),
+        ({"hn.embedCommand": "echo '{\"embedding\": [NaN, 1]}'"}, "empty or not finite"),
+        ({"hn.embedCommand": 'echo \'{"embedding": [1' + "0" * 400 + "]}'"}, "empty or not finite"),
+        ({"hn.embedCommand": "echo '{\"embedding\": [0, 0.0]}'"}, "gave the question a vector of zeros"),
+        ({"hn.embedCommand": 'printf \'{"embedding": [1, 2]}\\n{"embedding": [1]}\\n\''}, "different lengths, 2 and 1"),
         ({"hn.embedCommand": "echo nonsense"}, "something else than JSON"),
         ({"hn.embedCommand": "echo '{\"embedding\": []}'"}, "empty or not finite"),
         ({"hn.embedUrl": "http://127.0.0.1:1/v1/embeddings", "hn.embedModel": "m"}, "cannot be reached"),
         ({"hn.embedUrl": "file:///etc/passwd", "hn.embedModel": "m"}, "must begin with http"),
         ({"hn.embedUrl": "http://127.0.0.1:1/"}, "needs hn.embedModel"),
+        ({"hn.embedUrl": "http://", "hn.embedModel": "m"}, "hn.embedUrl names no host"),
+        ({"hn.embedUrl": "http://[::1", "hn.embedModel": "m"}, "hn.embedUrl names no host"),
+        ({"hn.embedUrl": "http://a:port/", "hn.embedModel": "m"}, "hn.embedUrl names no host or no port"),
+        ({"hn.embedUrl": "http://a b/", "hn.embedModel": "m"}, "hn.embedUrl holds a space"),
+        ({"hn.embedUrl": "http://me:pa55word@a/", "hn.embedModel": "m"}, "must hold no user name"),
         ({"hn.embedder": "another"}, "nothing else"),
         ({"hn.embedder": "wordllama", "hn.embedCommand": "true"}, "more than one"),
     ],
@@ -433,6 +452,38 @@ def test_an_embedder_that_fails_leaves_the_words(place: Path, settings: dict[str
         used = document["receipt"]["search"]
         assert used["mode"] == "lexical" and used["asked"] == "hybrid" and why in used["degraded"]
         assert document["receipt"]["hints"][-1] == f"answered by words alone: {used['degraded']}"
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "1e9", "soon"])
+def test_a_time_limit_out_of_range_is_told(place: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    configure_command(place)
+    monkeypatch.setenv("HN_EMBED_TIMEOUT", value)
+    with open_repository(place) as service:
+        cache = say(service, "The cache is cleared at night.")
+        document = service.search(HEAD, "When is the cache cleared?")
+    assert ids(document) == [cache]
+    told = document["receipt"]["search"]["degraded"]
+    assert told == "HN_EMBED_TIMEOUT must be seconds, more than 0 and at most 86400"
+
+
+def test_contents_without_direction_are_told_and_another_model_starts_anew(place: Path) -> None:
+    script = place.parent / "embed.py"
+    script.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    text = json.loads(line)['text']\n"
+        "    print(json.dumps({'embedding': [float('car' in text)] * int(sys.argv[1])}), flush=True)\n"
+    )
+    git(place, "config", "hn.embedModel", "mine")
+    for width in (2, 3):
+        git(place, "config", "hn.embedCommand", f"'{sys.executable}' '{script}' {width}")
+        with open_repository(place) as service:
+            if width == 2:
+                car = say(service, "He sold his car.")
+                say(service, "Fruit is cheap.")
+            document = service.search(HEAD, "cars", "meaning")
+            assert document["receipt"]["search"]["mode"] == "meaning" and ids(document) == [car]
+            assert document["receipt"]["hints"][-1] == "1 found by words alone: the embedder gave zeros for them"
 
 
 def test_a_command_that_dies_midway_keeps_what_it_made(place: Path) -> None:
@@ -496,6 +547,27 @@ def test_a_server(place: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> 
     else:
         assert document["receipt"]["search"]["degraded"] == f"the server of hn.embedUrl answered with status {status}"
     assert "s3cret" not in json.dumps(document)
+
+
+def test_a_server_that_does_not_speak_http(place: Path) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"nonsense\r\n\r\n")
+
+        threading.Thread(target=serve, daemon=True).start()
+        git(place, "config", "hn.embedUrl", f"http://127.0.0.1:{server.getsockname()[1]}/")
+        git(place, "config", "hn.embedModel", "small")
+        with open_repository(place) as service:
+            cache = say(service, "The cache.")
+            document = service.search(HEAD, "cache")
+    assert ids(document) == [cache]
+    assert document["receipt"]["search"]["degraded"] == "the server of hn.embedUrl did not answer as HTTP wants it"
 
 
 # -- duplicates -------------------------------------------------------------------------------------------
