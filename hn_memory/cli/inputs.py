@@ -10,6 +10,10 @@ from typing import Final
 from hn_memory.errors import HnError, NotFoundError, UsageError
 
 STDIN: Final = "-"
+WRITER_SECONDS: Final = 5
+"""How long somebody may take to open the other end of a named pipe."""
+
+_DESCRIPTORS: Final = ("/dev/fd/", "/dev/stdin", "/proc/")
 
 
 def decode_arguments(arguments: Sequence[str]) -> list[str]:
@@ -36,13 +40,56 @@ def read_bytes(name: str, bound: int, what: str) -> bytes:
             if sys.stdin is None:
                 raise UsageError("usage", f"{what}: standard input is closed")
             return sys.stdin.buffer.read(bound + 1)
-        with open(file_name(name), "rb") as file:  # noqa: PTH123 - a name, not a path of ours
-            return file.read(bound + 1)
+        handle, begun = _open(name, what)
+        with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
+            return begun + file.read(bound + 1 - len(begun))
     except FileNotFoundError:
         raise NotFoundError("file-missing", f"{what}: there is no file {_shown(name)}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a file name"
         raise HnError("file-unreadable", f"{what}: {_shown(name)} cannot be read: {reason}") from None
+
+
+def _open(name: str, what: str) -> tuple[int, bytes]:
+    """A descriptor to read a file from, and what was read of it already.
+
+    A shell hands over a pipe as `/dev/fd/N`, and somebody writes into that. A named one may be there with nobody at
+    its other end, for which an ordinary `open` waits for ever.
+
+    Raises:
+        HnError `file-unreadable`: nobody writes into it, or it is a disk.
+    """
+    import stat
+
+    handle = os.open(file_name(name), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISBLK(mode):
+            raise HnError("file-unreadable", f"{what}: {_shown(name)} is a disk and no file")
+        begun = b""
+        if stat.S_ISFIFO(mode) and not name.startswith(_DESCRIPTORS):
+            first = _first(handle)
+            if first is None:
+                raise HnError("file-unreadable", f"{what}: {_shown(name)} is a pipe that nobody writes into")
+            begun = first
+        os.set_blocking(handle, True)
+        return handle, begun
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _first(handle: int) -> bytes | None:
+    """The first byte of a named pipe, or nothing where its writer takes time; None where there is no writer."""
+    import select
+
+    waiting = select.poll()
+    waiting.register(handle, select.POLLIN)
+    ready = waiting.poll(WRITER_SECONDS * 1000)
+    try:
+        return os.read(handle, 1) or (b"" if ready else None)
+    except BlockingIOError:
+        return b""
 
 
 def read_text(name: str, bound: int, what: str, field: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from hn_memory.replication.remote import Remote
 from hn_memory.repository.base import Layout, ObjectFormat, ObjectType, Repository
 from hn_memory.repository.discover import GIT, git_environment
 from hn_memory.repository.open import open_repository
-from hn_memory.repository.paths import display
+from hn_memory.repository.paths import display, without_homes
 from hn_memory.repository.policyfile import policy_bytes
 from hn_memory.repository.scan import VerifiedSet, scan
 from hn_memory.repository.spawn import run
@@ -159,6 +160,14 @@ def _policy_commit(repository: Repository, data: bytes) -> str:
 
 def _head(path: Path) -> bytes:
     try:
+        # It is read several times, by Git, too. A pipe would wait for a writer as soon as it is opened.
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise HnError(
+                "file-unreadable",
+                f"{display(path)} is no regular file, which a bundle must be",
+                hint="What comes through a pipe must be written to a file first.",
+                field="file",
+            )
         with path.open("rb") as file:
             return file.read(_HEADER_BYTES)
     except FileNotFoundError:
@@ -195,7 +204,7 @@ def _fresh(top: Path, object_format: ObjectFormat) -> list[str]:
 def _listed(command: list[str], path: Path) -> list[str]:
     done = run([*command, "bundle", "list-heads", os.fspath(path.absolute())], git_environment())
     if done.status:
-        raise HnError("bundle-invalid", f"Git cannot read {display(path)}: {done.reason}")
+        raise HnError("bundle-invalid", f"Git cannot read {display(path)}: {without_homes(done.reason)}")
     return [line.partition(" ")[2] for line in done.stdout.decode("utf-8", "surrogateescape").splitlines()]
 
 

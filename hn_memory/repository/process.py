@@ -333,6 +333,8 @@ def store_refused(directory: Path, why: str) -> HnError:
 
 
 def _unknown(revision: str) -> NotFoundError:
+    if not revision:
+        return NotFoundError("revision-unknown", "the name of a commit is empty", hint="HEAD is what is checked out.")
     cut = revision if len(revision) <= _SHOWN else f"{revision[:_SHOWN]}..."
     shown = cut if cut.isprintable() else cut.encode("unicode_escape").decode("ascii")
     hint = "This branch has no commit yet: make one first, or name one with --at." if revision == "HEAD" else None

@@ -70,6 +70,13 @@ def sync(
     from hn_memory.replication.sync import sync as run
 
     repository = environment.repository
+    if target is not None and _is_url(os.fspath(target)):
+        raise UsageError(
+            "remote-invalid",
+            "sync takes the name of a remote or a bundle file, not a URL",
+            hint="`git remote add NAME URL`, then `hn sync NAME`.",
+            field="remote",
+        )
     if target is not None and _is_file(environment, os.fspath(target)):
         from hn_memory.replication.bundle import check_whole, is_bundle
 
@@ -279,6 +286,11 @@ def tips_accept(
 
 def _files(environment: Environment) -> PrivateFiles:
     return PrivateFiles(environment.repository.layout.common_dir)
+
+
+def _is_url(target: str) -> bool:
+    """Would Git take it for a URL (a scheme, a transport, `host:path`)? What is there is a file, whatever its name."""
+    return ":" in target.partition("/")[0] and not os.path.lexists(target)
 
 
 def _is_file(environment: Environment, target: str) -> bool:
