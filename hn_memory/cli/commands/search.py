@@ -20,7 +20,7 @@ def _complete_modes(incomplete: str) -> list[str]:
 @declare(
     "search",
     "Ask a question, get ranked answers.",
-    argument("question", "[QUESTION]", many=True),
+    argument("question", "[QUESTION...]", many=True),
     option(
         "--mode",
         metavar="MODE",
