@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from hn_memory.errors import HnError, NotFoundError
+from hn_memory.errors import ConflictError, HnError, NotFoundError
 from hn_memory.protocol.identifiers import accepted_ref
 from hn_memory.protocol.tips import LEDGER_BYTES, Journal, Ledger, Move, Tip, decode_journal, encode_journal
 from hn_memory.replication.quarantine import Quarantine
@@ -23,7 +23,7 @@ from hn_memory.repository.discover import GIT, git_environment
 from hn_memory.repository.locks import WriterLock
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.process import store_refused
-from hn_memory.repository.refwriter import BROKEN_OFF
+from hn_memory.repository.refwriter import BROKEN_OFF, LOCKED
 from hn_memory.repository.spawn import run
 
 JOURNAL: Final = "replication/journal.json"
@@ -60,23 +60,45 @@ def copy_objects(main: Repository, quarantine: Quarantine, heads: Sequence[str],
         _move_pack(main, pack)
 
 
-def promote(main: Repository, files: PrivateFiles, ledger: Ledger, moves: Sequence[Move], tips: Sequence[Tip]) -> None:
-    """Move refs whose objects are in the main store, and note the tips.
+def promote(
+    main: Repository, files: PrivateFiles, ledger: Ledger, moves: Sequence[Move], tips: Sequence[Tip]
+) -> dict[str, HnError]:
+    """Move refs whose objects are in the main store, and note the tips; the refs that others hold locked, and why.
 
     Raises:
-        ConflictError `ref-moved`, `ref-locked`, `repository-busy`; HnError `ref-write-failed`.
+        ConflictError `ref-moved`, `repository-busy`; HnError `ref-write-failed`.
     """
+    held: dict[str, HnError] = {}
     if moves:
         write_journal(files, Journal(tuple(moves), tuple(tips)))
         try:
-            move_accepted(main, moves)
+            held = move_all_but_locked(main, moves)
         except HnError as error:
             if error.code != BROKEN_OFF:
                 files.remove(JOURNAL)
             raise
-    write_tips(files, ledger, tips)
+    write_tips(files, ledger, (tip for tip in tips if accepted_ref(*tip[:3]) not in held))
     if moves:
         clear_journal(files)
+    return held
+
+
+def move_all_but_locked(main: Repository, moves: Sequence[Move]) -> dict[str, HnError]:
+    """`move_accepted`; where a lock that is none of ours stops it, all that it need not stop, found by halving.
+
+    Raises:
+        ConflictError `ref-moved`, `repository-busy`; HnError `ref-write-failed`.
+    """
+    try:
+        move_accepted(main, moves)
+    except ConflictError as error:
+        if error.code != LOCKED:
+            raise
+        if len(moves) == 1:
+            return {moves[0].ref: error}
+        middle = len(moves) // 2
+        return move_all_but_locked(main, moves[:middle]) | move_all_but_locked(main, moves[middle:])
+    return {}
 
 
 def write_journal(files: PrivateFiles, journal: Journal) -> None:
@@ -125,16 +147,18 @@ def finish(main: Repository, files: PrivateFiles, ledger: Ledger) -> int:
     pending = [move for move in journal.moves if refs.get(move.ref) == move.old]
     if pending and not _connected(main, [move.new for move in pending]):
         pending = []
+    moved: Sequence[Move] = ()
     if pending:
-        move_accepted(main, pending)
-        refs |= {move.ref: move.new for move in pending}
+        held = move_all_but_locked(main, pending)
+        moved = [move for move in pending if move.ref not in held]
+        refs |= {move.ref: move.new for move in moved}
     else:
         # Whoever takes the writers' lock removes what the killed process left there.
         with WriterLock(main.layout.common_dir, ref_format=main.layout.ref_format):
             pass
     write_tips(files, ledger, (tip for tip in journal.tips if refs.get(accepted_ref(*tip[:3])) == tip.commit))
     clear_journal(files)
-    return len(pending)
+    return len(moved)
 
 
 def _connected(main: Repository, commits: Iterable[str]) -> bool:

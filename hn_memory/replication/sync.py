@@ -158,7 +158,7 @@ class _Sync:
                 moves += self._promotion(item, item.head)
                 tips.append(_tip(self.remote.name, (item.job.offer.actor, item.job.offer.stream), item.head))
         moves += self._evidence_moves([one for item in judged for one in item.evidence])
-        promote(self.main, self.files, self.ledger, moves, tips)
+        self._promote(moves, tips)
         return self._read_refs() if moves else state
 
     def _plan(self, advert: Advert, state: _State) -> tuple[list[Job], list[Tip]]:
@@ -262,6 +262,21 @@ class _Sync:
         )
         return [] if item.job.accepted == head.commit else [Move(ref, item.job.accepted, head.commit)]
 
+    def _promote(self, moves: list[Move], tips: list[Tip]) -> None:
+        """Move the refs. A stream whose ref somebody else holds locked stops no other, and says so."""
+        held = promote(self.main, self.files, self.ledger, moves, tips)
+        for ref, error in held.items():
+            source = parse_source_ref(ref)
+            if source is None:
+                # What keeps the evidence of a fork; the outcome would say that it is kept.
+                raise error
+            key = (source.actor, source.stream)
+            told = [item for item in self.outcomes if (item.actor, item.stream) == key]
+            taken = any(item.word == "published" for item in told)
+            reason = f"the remote took it, but {error.message}" if taken else error.message
+            self.outcomes = [item for item in self.outcomes if (item.actor, item.stream) != key]
+            self._say(Outcome(*key, "refused", reason, hint=error.hint))
+
     def _evidence_moves(self, evidence: list[Evidence]) -> list[Move]:
         """Refs that keep both sides of every fork; those that are there already stay."""
         wanted = {item.ref: item.ref.rpartition("/")[2] for item in evidence}
@@ -302,7 +317,7 @@ class _Sync:
                 if before != head.commit:
                     moves.append(Move(accepted_ref(name, *key), before, head.commit))
                 tips.append(_tip(name, key, head))
-        promote(self.main, self.files, self.ledger, moves, tips)
+        self._promote(moves, tips)
 
     # -- shallow recovery ---------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ _FEW = 2
 _OWN_STATUS: Final = 129
 
 BROKEN_OFF: Final = "ref-move-broken-off"
+LOCKED: Final = "ref-locked"
 
 
 def move_refs(
@@ -77,7 +78,7 @@ def moved(name: str) -> ConflictError:
 def locked(name: str) -> ConflictError:
     """The refusal when the lock of a ref is held."""
     return ConflictError(
-        "ref-locked",
+        LOCKED,
         f"another writer holds the lock of {name}",
         hint="retry; a lock that stays was left by a process that crashed",
     )

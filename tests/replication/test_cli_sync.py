@@ -152,7 +152,6 @@ REFUSED: list[tuple[Prepare, Sequence[str], int, str]] = [
     (unreadable_ledger, ["sync"], 1, "ledger-invalid"),
     (unreadable_gaps, ["sync"], 1, "gaps-invalid"),
     (open_to_others, ["sync"], 1, "private-file-unsafe"),
-    (locked, ["sync"], 4, "ref-locked"),
     (as_it_is, ["replication", "select", "origin"], 2, "selection-empty"),
     (as_it_is, ["replication", "select", "origin", "--memory", "x"], 2, "id-invalid"),
     (as_it_is, ["replication", "select", "origin", "--memory", STREAM, "--all"], 2, "selection-conflict"),
@@ -223,6 +222,11 @@ def partial(scene: Scene, word: str, *arguments: str) -> None:
     person = hn(scene.path, "sync", *arguments)
     assert person.status == 5 and f"{word} {row['stream']}" in person.out and row["reason"] in person.out
     assert refs(scene.path, "refs/hn/remotes") == before
+
+
+def test_a_locked_ref_is_a_partial_outcome(scene: Scene) -> None:
+    locked(scene)
+    partial(scene, "refused")
 
 
 def test_partial_outcomes(scene: Scene) -> None:

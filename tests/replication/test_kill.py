@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from world import Author, Forge, Store, fsck, git, person, refs, say, sync, texts
+from world import Author, Forge, Store, fsck, git, outcome, person, refs, say, service, sync, texts, words
+
+from hn_memory.protocol.identifiers import accepted_ref
+from hn_memory.protocol.tips import Journal, Move
+from hn_memory.replication.promote import finish, write_journal
+from hn_memory.replication.tips import load_ledger
+from hn_memory.repository.private import PrivateFiles
 
 SCRIPT = Path(__file__).with_name("killed_sync.py")
 STEPS = [
@@ -109,3 +115,31 @@ def test_killed_at_every_call_of_git(alice: Path, store: Store, tmp_path: Path) 
     assert status == 0
     assert hits >= 20
     print(f"killed at {hits} places")
+
+
+def test_a_foreign_lock_stops_its_stream_alone(bob: Path, store: Store) -> None:
+    forges = [Forge(store, Author(number)).grow(2).publish() for number in range(5)]
+    held = accepted_ref("origin", forges[3].author.actor, forges[3].stream)
+    lock = bob / ".git" / f"{held}.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    for others in ("promoted", "unchanged"):
+        document = sync(bob)
+        row = outcome(document, forges[3].stream)
+        assert row["outcome"] == "refused" and row["reason"] == f"another writer holds the lock of {held}"
+        assert "crashed" in row["hint"] and not document["complete"]
+        assert words(document) == sorted([*[others] * 4, "refused"])
+        assert lock.exists() and held not in refs(bob, "refs/hn/remotes")
+        assert all(tip["stream"] != forges[3].stream for tip in service(bob).replication_tips()["tips"])
+    # A promotion that was broken off finishes what it can, too.
+    moves = [Move(accepted_ref("origin", one.author.actor, one.stream), None, one.commits[-1]) for one in forges[2:4]]
+    git(bob, "update-ref", "-d", moves[0].ref)
+    with service(bob) as opened:
+        files = PrivateFiles(opened.environment.repository.layout.common_dir)
+        write_journal(files, Journal(tuple(moves), ()))
+        assert finish(opened.environment.repository, files, load_ledger(files)) == 1
+    assert moves[0].ref in refs(bob, "refs/hn/remotes")
+    lock.unlink()
+    assert outcome(sync(bob), forges[3].stream)["outcome"] == "promoted"
+    assert words(sync(bob)) == ["unchanged"] * 5
+    fsck(bob)
