@@ -35,6 +35,8 @@ def read_bytes(name: str, bound: int, what: str) -> bytes:
     Raises:
         NotFoundError `file-missing`; HnError `file-unreadable`.
     """
+    if not name:
+        raise UsageError("usage", f"{what}: the name of the file is empty")
     try:
         if name == STDIN:
             if sys.stdin is None:

@@ -89,7 +89,7 @@ def write_bundle(main: Repository, streams: Sequence[Offer], policy: bytes | Non
     """Write a bundle of stream heads and the policy; it appears whole or not at all.
 
     Raises:
-        HnError `bundle-failed`: Git cannot write it.
+        HnError `bundle-failed`: Git cannot write it; NotFoundError `file-missing`: there is no such directory.
     """
     quarantine = Quarantine(main, Remote("bundle", (), None))
     try:
@@ -100,12 +100,14 @@ def write_bundle(main: Repository, streams: Sequence[Offer], policy: bytes | Non
         done = run([*quarantine.command, "update-ref", "--stdin"], git_environment(), stdin=lines.encode())
         if done.status:
             raise HnError("bundle-failed", f"Git cannot prepare the bundle: {done.reason}")
+        if not target.parent.is_dir():
+            raise NotFoundError("file-missing", f"there is no directory {display(target.parent)}", field="bundle")
         beside = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
         try:
             command = [*quarantine.command, "bundle", "create", "--quiet", os.fspath(beside.absolute()), "--stdin"]
             done = run(command, git_environment(), stdin="".join(f"{ref}\n" for ref in refs).encode())
             if done.status:
-                raise HnError("bundle-failed", f"Git cannot write {display(target)}: {done.reason}")
+                raise HnError("bundle-failed", f"Git cannot write {display(target)}: {without_homes(done.reason)}")
             beside.replace(target)
         except OSError as error:
             raise HnError("bundle-failed", f"{display(target)} cannot be written: {error.strerror}") from error

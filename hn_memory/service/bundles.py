@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hn_memory.errors import HnError, NotFoundError
+from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.protocol.identifiers import parse_source_ref, require_digest
 from hn_memory.repository.policyfile import policy_bytes
 from hn_memory.service.environment import Environment
@@ -26,7 +26,7 @@ def export_bundle(
 
     for stream in streams:
         require_digest(stream, "a stream", "stream")
-    target = Path(path)
+    target = _named(path, "bundle")
     if target.exists() and not (target.is_file() and is_bundle(target)):
         raise HnError("file-exists", f"{target.name} exists and is no bundle; it is left alone", field="bundle")
     chosen = _verified_heads(environment)
@@ -60,7 +60,7 @@ def verify_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     from hn_memory.replication.bundle import verify_bundle
 
-    content = verify_bundle(Path(path))
+    content = verify_bundle(_named(path, "file"))
     verified, policy = content.verified, content.policy
     return {
         "version": 0,
@@ -92,6 +92,13 @@ def verify_file(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 # -- inside -----------------------------------------------------------------------------------------------
+
+
+def _named(path: str | os.PathLike[str], field: str) -> Path:
+    """The path. An empty name would be the current directory."""
+    if not os.fspath(path):
+        raise UsageError("usage", "the name of the bundle is empty", field=field)
+    return Path(path)
 
 
 def _policy_data(environment: Environment) -> bytes | None:

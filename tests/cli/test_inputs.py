@@ -94,3 +94,14 @@ def test_an_empty_revision(hn: Hn) -> None:
     for command in (("recall",), ("search", "x"), ("grep", "x"), ("record", "-k", "decision", "x")):
         answer = hn("memory", *command, "--at", "", "--json")
         assert answer.status == 3 and answer.error["message"] == "the name of a commit is empty", answer
+
+
+@pytest.mark.usefixtures("ada")
+def test_names_that_name_nothing(hn: Hn) -> None:
+    assert hn(*BY, "").error["message"] == "content: the name of the file is empty"
+    for command in (("memory", "verify", ""), ("memory", "export", "--bundle", "")):
+        answer = hn(*command, "--json")
+        assert (answer.status, answer.error["message"]) == (2, "the name of the bundle is empty")
+    hn("memory", "record", "-k", "decision", "x").done()
+    answer = hn("memory", "export", "--bundle", "nowhere/x", "--json")
+    assert (answer.status, answer.error["message"]) == (3, "there is no directory nowhere")

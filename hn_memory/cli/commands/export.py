@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hn_memory.cli.declare import FILE, option
 from hn_memory.cli.declare import command as declare
 from hn_memory.cli.inputs import file_name
@@ -24,5 +22,5 @@ def command(session: Session, bundle: str, streams: tuple[str, ...]) -> None:
     from hn_memory.cli.render_replication import exported
 
     with session.service() as service:
-        document = service.export_bundle(Path(file_name(bundle)), streams)
+        document = service.export_bundle(file_name(bundle), streams)
     session.reply(document, exported)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hn_memory.cli.declare import FILE, argument
 from hn_memory.cli.declare import command as declare
 from hn_memory.cli.inputs import file_name
@@ -26,7 +24,7 @@ def command(session: Session, file: str | None) -> None:
         from hn_memory.cli.render_replication import file_verified
         from hn_memory.service.bundles import verify_file
 
-        document = verify_file(Path(file_name(file)))
+        document = verify_file(file_name(file))
         session.reply(document, file_verified, status=0 if document["valid"] else InvalidSourceError.exit_status)
         return
     from hn_memory.cli.render_sources import verified
