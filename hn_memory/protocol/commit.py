@@ -6,6 +6,7 @@ No configuration of Git, user or machine has a say in these bytes.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from hn_memory.protocol.envelope import Envelope
@@ -18,9 +19,18 @@ _DROPPED: Final = str.maketrans("", "", "<>\n")
 _CRUD: Final = "".join(map(chr, range(0x21))) + ".,:;\"'\\"
 
 
+@lru_cache(maxsize=64)
 def ident_name(actor_name: str, actor: str) -> str:
     """The name as Git would write it, or the actor's first 12 digits when nothing is left of it."""
     return actor_name.translate(_DROPPED).strip(_CRUD) or actor[:12]
+
+
+@lru_cache(maxsize=64)
+def _local_seconds(instant: str) -> int:
+    """A date and time to the second, without a zone, as if it were UTC. Many memories are made in one second."""
+    local = datetime.fromisoformat(f"{instant}+00:00")
+    delta = local - datetime(1970, 1, 1, tzinfo=UTC)
+    return delta.days * 86400 + delta.seconds
 
 
 def epoch_seconds(timestamp: str) -> int:
@@ -33,14 +43,11 @@ def epoch_seconds(timestamp: str) -> int:
     if year == 0:
         # Year 4 has the same calendar as year 0 and lies four years (1,461 days) later.
         timestamp, shift = "0004" + timestamp[4:], 1461 * 86400
-    day, clock = timestamp[:10], timestamp[11:19]
-    local = datetime.fromisoformat(f"{day}T{clock}+00:00")
     offset = 0
     if not timestamp.endswith("Z"):
         sign = 1 if timestamp[-6] == "+" else -1
         offset = sign * (int(timestamp[-5:-3]) * 3600 + int(timestamp[-2:]) * 60)
-    delta = local - datetime(1970, 1, 1, tzinfo=UTC)
-    return delta.days * 86400 + delta.seconds - offset - shift
+    return _local_seconds(timestamp[:19]) - offset - shift
 
 
 def memory_objects(

@@ -30,13 +30,13 @@ LOCAL_PREFIX: Final = "refs/hn/memory/"
 REMOTES_PREFIX: Final = "refs/hn/remotes/"
 
 # Without regular expressions: compiling them would take longer than a short command has.
-_HEX: Final = "0123456789abcdef"
+_WITHOUT_HEX: Final = str.maketrans("", "", "0123456789abcdef")
 _NAME_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _REMOTE: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 
 
 def _is_hex(text: str, *lengths: int) -> bool:
-    return len(text) in lengths and not text.strip(_HEX)
+    return len(text) in lengths and not text.translate(_WITHOUT_HEX)
 
 
 def is_digest(text: str) -> bool:

@@ -195,11 +195,11 @@ def record_document(record: Record, *, sort_evidence: bool = False) -> dict[str,
 # -- rules ------------------------------------------------------------------------------------------------
 
 
-def _refuse(message: str, field: str, hint: str | None = None) -> NoReturn:
+def _refuse(message: str, field: str | None = None, hint: str | None = None) -> NoReturn:
     raise HnError("memory-invalid", message, field=field, hint=hint)
 
 
-def _size(text: str, where: str) -> int:
+def _size(text: str, where: str | None) -> int:
     """Bytes of UTF-8; a text that has none is refused with its position (`text-invalid`)."""
     return len(text) if text.isascii() else len(require_text(text, where).encode())
 
@@ -255,21 +255,34 @@ def _check_topics(topics: Sequence[str], where: str) -> None:
     if len(topics) > limits.TOPICS:
         _refuse(f"{len(topics)} topics, at most {limits.TOPICS} are allowed", where)
     for at, topic in enumerate(topics):
-        if not topic or _size(topic, f"{where}[{at}]") > limits.TOPIC_BYTES:
-            _refuse(f"a topic has 1 to {limits.TOPIC_BYTES} bytes", f"{where}[{at}]")
-        if topic != lower(trim(topic)):
-            _refuse("a topic must be trimmed and lower case", f"{where}[{at}]")
-        if find_control(topic) is not None:
-            _refuse("a topic must not hold control characters", f"{where}[{at}]")
+        try:
+            _check_topic(topic)
+        except HnError as error:
+            error.field = f"{where}[{at}]"
+            raise
         if at and topics[at - 1] >= topic:
             _refuse("topics must be sorted and unique", f"{where}[{at}]")
+
+
+@lru_cache(maxsize=1024)
+def _check_topic(topic: str) -> None:
+    """The rules for one topic. Many records share few topics, and those that passed are remembered."""
+    if not topic or _size(topic, None) > limits.TOPIC_BYTES:
+        _refuse(f"a topic has 1 to {limits.TOPIC_BYTES} bytes")
+    if topic != lower(trim(topic)):
+        _refuse("a topic must be trimmed and lower case")
+    if find_control(topic) is not None:
+        _refuse("a topic must not hold control characters")
+
+
+_is_evidence = lru_cache(maxsize=8192)(is_evidence)
 
 
 def _check_evidence(evidence: Sequence[str], where: str) -> None:
     if len(evidence) > limits.EVIDENCE:
         _refuse(f"{len(evidence)} evidence IDs, at most {limits.EVIDENCE} are allowed", where)
     for at, item in enumerate(evidence):
-        if not is_evidence(item):
+        if not _is_evidence(item):
             _refuse(
                 "evidence must be git:<full object ID>, event:sha256:<hex> or memory:sha256:<hex>",
                 f"{where}[{at}]",

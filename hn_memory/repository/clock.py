@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import lru_cache
 
 from hn_memory.errors import HnError
 
@@ -14,6 +15,11 @@ Clock = Callable[[], int]
 def system_clock() -> int:
     """The machine's clock."""
     return time.time_ns()
+
+
+@lru_cache(maxsize=2)
+def _to_the_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def timestamp(nanoseconds: int) -> str:
@@ -29,6 +35,6 @@ def timestamp(nanoseconds: int) -> str:
             hint="Set the clock.",
         )
     seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    text = _to_the_second(seconds)
     digits = f"{fraction:09d}".rstrip("0")
     return f"{text}.{digits}Z" if digits else f"{text}Z"

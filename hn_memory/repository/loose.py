@@ -8,11 +8,11 @@ not at all, and is read-only. As with Git's own default for loose objects, nothi
 from __future__ import annotations
 
 import os
-import zlib
 from contextlib import suppress
 from typing import Final
 
 from hn_memory.repository.base import ObjectType
+from hn_memory.repository.deflate import deflate
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _MODE: Final = 0o444
@@ -30,13 +30,13 @@ def write_loose(objects: str, oid: str, kind: ObjectType, data: bytes) -> None:
     """
     directory = f"{objects}/{oid[:2]}"
     path = f"{directory}/{oid[2:]}"
-    try:
-        # As Git does, so that nobody prunes as old what is needed anew.
-        os.utime(path)
-        return
-    except FileNotFoundError:
-        pass
-    stream = zlib.compress(b"%s %d\0" % (kind.encode("ascii"), len(data)) + data, 1)
+    # Hardly ever there, so it is asked first what costs no exception to answer.
+    if os.access(path, os.F_OK):
+        with suppress(FileNotFoundError):
+            # As Git does, so that nobody prunes as old what is needed anew.
+            os.utime(path)
+            return
+    stream = deflate(b"%s %d\0" % (kind.encode("ascii"), len(data)) + data)
     # A name that `git gc` knows for an unfinished object, should we be killed.
     temporary = f"{directory}/{_TEMPORARY}{os.urandom(6).hex()}"
     try:

@@ -7,19 +7,15 @@ Source of the format: gitformat-pack(5), pack version 2.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from hn_memory.protocol import hashing
 from hn_memory.repository.base import ObjectFormat, ObjectType
+from hn_memory.repository.deflate import deflate
 
 _NUMBERS: Final[dict[ObjectType, int]] = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
-
-_SHORT: Final = 128
-"""Bytes up to which an object is stored as it is."""
-
-_CHECKSUM: Final = struct.Struct(">I").pack
 
 
 def pack(objects: Sequence[tuple[ObjectType, bytes]], object_format: ObjectFormat) -> bytes:
@@ -34,24 +30,13 @@ def pack_parts(count: int, objects: Iterable[tuple[ObjectType, bytes]], object_f
     digest.update(head)
     yield head
     for kind, data in objects:
-        part = _header(_NUMBERS[kind], len(data)) + _deflate(data)
+        part = _header(_NUMBERS[kind], len(data)) + deflate(data)
         digest.update(part)
         yield part
     yield digest.digest()
 
 
-def _deflate(data: bytes) -> bytes:
-    """A zlib stream of the data: level 1, since Git stores loose objects anew at its own level and ours only has to be
-    quick.
-
-    IDs and signatures look random, so what is short is not worth the attempt: one stored block (RFC 1950 and 1951).
-    """
-    size = len(data)
-    if size > _SHORT:
-        return zlib.compress(data, 1)
-    return b"".join((b"\x78\x01\x01", struct.pack("<HH", size, size ^ 0xFFFF), data, _CHECKSUM(zlib.adler32(data))))
-
-
+@lru_cache(maxsize=4096)
 def _header(number: int, size: int) -> bytes:
     """Type and size: four bits of size beside the type, then seven at a time, least significant first."""
     out = bytearray()

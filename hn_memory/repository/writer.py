@@ -36,13 +36,17 @@ _GROUP: Final = 64
 
 
 class Statement(NamedTuple):
-    """What an actor wants to say: an operation and its parts, before sequence and time are known."""
+    """What an actor wants to say: an operation and its parts, before sequence and time are known.
+
+    `checked`: the record has been through `check_record`. Any other one is checked before it is signed.
+    """
 
     operation: str
     record: Record | None = None
     target: str | None = None
     reason: str | None = None
     evidence: tuple[str, ...] = ()
+    checked: bool = False
 
 
 class Appended(NamedTuple):
@@ -148,7 +152,7 @@ def _drafts(
     sequence, previous = (head.sequence, head.memory_id) if head is not None else (0, None)
     for statement in statements:
         envelope = next_envelope(identity, stream, statement, sequence, previous, timestamp(clock()))
-        payload = encode_envelope(envelope)
+        payload = encode_envelope(envelope, record_checked=statement.checked)
         name = memory_id(payload)
         yield _Draft(envelope, payload, name)
         sequence, previous = envelope.sequence, name
@@ -193,10 +197,12 @@ def _signed(seed: bytes, drafts: Iterator[_Draft], *, many: bool) -> Iterator[tu
 
     with ThreadPoolExecutor(1) as signer:
         group = list(islice(drafts, _GROUP))
+        signatures = signer.submit(sign_all, group)
         while group:
-            signatures = signer.submit(sign_all, group)
             following = list(islice(drafts, _GROUP))
-            yield from zip(group, signatures.result(), strict=True)
+            signed = signatures.result()
+            signatures = signer.submit(sign_all, following)
+            yield from zip(group, signed, strict=True)
             group = following
 
 

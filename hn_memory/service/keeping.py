@@ -158,7 +158,8 @@ def state(environment: Environment, saying: Saying) -> Statement:
     record = build(environment.repository, saying.arguments)
     check_record(record)
     refuse_secrets(record, ())
-    return Statement("record" if saying.target is None else "supersede", record=record, target=saying.target)
+    operation = "record" if saying.target is None else "supersede"
+    return Statement(operation, record=record, target=saying.target, checked=True)
 
 
 def _from_index(environment: Environment, ref: str, commit: str) -> Followed:

@@ -41,12 +41,14 @@ class Rule(NamedTuple):
         literals: the text holds one of these (in lower case) or the rule is not tried.
         pattern: the shape; a group named `secret` is the part that placeholders are recognised by, else all.
         accept: a further test of the match; None when the shape says it all.
+        exact: a literal so short that words hold it; the text holds it as written here or the rule is not tried.
     """
 
     description: str
     literals: tuple[str, ...]
     pattern: str
     accept: Callable[[re.Match[str]], bool] | None = None
+    exact: str = ""
 
 
 def _has_digit(found: re.Match[str]) -> bool:
@@ -237,7 +239,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "telegram-token": Rule(
         "Telegram bot token", (":aa",), _token("[0-9]{8,10}:", "AA[A-Za-z0-9_-]{33}+")
     ),
-    "twilio-key": Rule("Twilio API key", ("sk",), _token("SK", "[a-f0-9]{32}+")),
+    "twilio-key": Rule("Twilio API key", ("sk",), _token("SK", "[a-f0-9]{32}+"), exact="SK"),
     "url-password": Rule(
         "URL with a user and password",
         ("://",),
@@ -265,8 +267,17 @@ def scan(fields: Iterable[tuple[str, str]]) -> list[Finding]:
     """All credential shapes in the given (name, text) fields, by field in the given order, then by offset."""
     fields = list(fields)
     # Nearly every record is clean, and one look over all its text says which few rules may be broken.
-    everything = "\n".join([text for _, text in fields]).lower()
-    suspected = {name for literal, names in _by_literal() if literal in everything for name in names}
+    written = "\n".join([text for _, text in fields])
+    everything = written.lower()
+    suspected = {
+        name
+        for mark, literals in _by_mark()
+        if mark in everything
+        for literal, names in literals
+        if literal in everything
+        for name in names
+        if _RULES[name].exact in written
+    }
     if not suspected:
         return []
     findings: list[Finding] = []
@@ -312,6 +323,19 @@ def _scan_text(text: str, names: Iterable[str]) -> Iterator[tuple[str, int]]:
         for found in _compiled(name).finditer(text):
             if not _is_example(_secret(found)) and (rule.accept is None or rule.accept(found)):
                 yield name, found.start()
+
+
+# Digits and signs, then letters, in the order of how seldom prose holds them.
+_SELDOM: Final = "=_/:0123456789-.zqxjkvbpygfwmucldrhsniotae "
+
+
+@cache
+def _by_mark() -> tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...]:
+    """The literals by the one of their characters that is met least: without it none of them needs a look."""
+    marks: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for literal, names in _by_literal():
+        marks.setdefault(min(literal, key=_SELDOM.find), []).append((literal, names))
+    return tuple((mark, tuple(literals)) for mark, literals in marks.items())
 
 
 @cache

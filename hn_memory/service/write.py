@@ -60,7 +60,7 @@ def record(
     if target is not None:
         _check_target(environment, target, "supersede", identity)
     stream = _choose_stream(environment, identity, (request.stream if request else None) or arguments.stream)
-    statement = Statement("record" if target is None else "supersede", record=built, target=target)
+    statement = Statement("record" if target is None else "supersede", record=built, target=target, checked=True)
     return _document(_append(environment, identity, stream, [statement])[0])
 
 
@@ -89,7 +89,7 @@ def record_all(
         except HnError as error:
             error.field = f"[{at}].{error.field}" if error.field else f"[{at}]"
             raise
-        statements.append(Statement("record", record=built))
+        statements.append(Statement("record", record=built, checked=True))
     chosen = _choose_stream(environment, identity, stream)
     return [_document(appended) for appended in _append(environment, identity, chosen, statements)]
 
