@@ -62,6 +62,8 @@ class LibgitRepository(Repository):
         self._checked = 0.0
         self._configured: tuple[int, int] | None = None
         self._is_special = False
+        # The ref looked at last: who appends has just read the one that is to be moved.
+        self._met: tuple[str, pygit2.Reference] | None = None
         self._opened = self._open()
 
     def close(self) -> None:
@@ -220,6 +222,7 @@ class LibgitRepository(Repository):
         stamp = reading.store_stamp(self.layout.objects)
         if stamp != self._stamp:
             if self._stamp is not None:
+                self._met = None
                 self._opened.free()
                 self._opened = self._open()
             self._stamp = stamp
@@ -253,6 +256,7 @@ class LibgitRepository(Repository):
             # Its file holds no ID: for Git, too, that is no ref.
             return None
         if found.type != ReferenceType.SYMBOLIC:
+            self._met = (name, found)
             return Ref(name, str(found.target))
         if not dangling:
             try:
@@ -264,7 +268,12 @@ class LibgitRepository(Repository):
     def _move(self, name: str, new: str, old: str, message: str) -> bool:
         """Compare and swap under the lock of the ref; False when libgit2 would not (for want of the object, too)."""
         try:
-            found = self._opened.lookup_reference(name)
+            # What was looked at before serves as well: under the lock libgit2 compares the ref with it once more.
+            known, self._met = self._met, None
+            if known is not None and known[0] == name and str(known[1].target) == old:
+                found = known[1]
+            else:
+                found = self._opened.lookup_reference(name)
             if found.type == ReferenceType.SYMBOLIC or str(found.target) != old:
                 raise moved(name)
             found.set_target(new, one_line(message))

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Final, NoReturn
 
 from hn_memory.errors import ConflictError
-from hn_memory.repository.private import PrivateFiles, refuse
+from hn_memory.repository.private import ROOT, PrivateFiles, refuse
 from hn_memory.values import NamedTuple
 
 LOCK: Final = "lock"
@@ -79,7 +79,7 @@ class WriterLock:
         removed: names of the refs whose leftover lock was removed on entering.
     """
 
-    __slots__ = ("_files", "_handle", "_moving", "_ref_format", "_timeout", "removed")
+    __slots__ = ("_empty", "_files", "_handle", "_moving", "_ref_format", "_timeout", "removed")
 
     def __init__(self, common_dir: Path, *, ref_format: str = "files", timeout: float = DEFAULT_TIMEOUT) -> None:
         self._files = PrivateFiles(common_dir)
@@ -87,6 +87,7 @@ class WriterLock:
         self._timeout = timeout
         self._handle: int | None = None
         self._moving = False
+        self._empty = False
         self.removed: tuple[str, ...] = ()
 
     def __enter__(self) -> WriterLock:
@@ -138,6 +139,7 @@ class WriterLock:
         except OSError as error:
             self._write_failed(error)
         self._moving = False
+        self._empty = True
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -175,7 +177,7 @@ class WriterLock:
 
     def _is_current(self, handle: int) -> bool:
         try:
-            named = self._files.path(LOCK).lstat()
+            named = os.lstat(f"{self._files.common_dir}/{ROOT}/{LOCK}")  # without the cost of path objects
         except FileNotFoundError:
             return False
         return os.path.samestat(named, os.fstat(handle))
@@ -188,7 +190,7 @@ class WriterLock:
         try:
             # A journal of ours that is still there says that a move was broken off. We take no part in it any
             # more; a child that inherited the lock may.
-            journal = decode_journal(_read(handle)) if moving else None
+            journal = decode_journal(_read(handle, os.fstat(handle).st_size)) if moving else None
             if journal is not None:
                 # Of the same length, so a kill in between leaves the one journal or the other.
                 _write(handle, encode_journal(journal._replace(left=True)))
@@ -202,9 +204,11 @@ class WriterLock:
     def _recover(self) -> None:
         self.removed = ()
         try:
-            journal = decode_journal(_read(self.fileno()))
+            size = os.fstat(self.fileno()).st_size
+            journal = decode_journal(_read(self.fileno(), size)) if size else None
         except OSError as error:
             self._write_failed(error)
+        self._empty = not size
         if journal is None:
             # Empty, or cut short by a kill while it was written: then no ref had been touched.
             return
@@ -229,7 +233,9 @@ class WriterLock:
     def _store(self, data: bytes) -> None:
         handle = self.fileno()
         try:
-            os.ftruncate(handle, 0)
+            if not self._empty:
+                os.ftruncate(handle, 0)
+            self._empty = False
             _write(handle, data)
         except OSError as error:
             with suppress(OSError):
@@ -333,8 +339,7 @@ def _remove_regular(root: Path, name: str) -> bool:
     return True
 
 
-def _read(handle: int) -> bytes:
-    size = os.fstat(handle).st_size
+def _read(handle: int, size: int) -> bytes:
     return os.pread(handle, size, 0) if 0 < size <= _JOURNAL_BYTES else b""
 
 

@@ -108,7 +108,8 @@ class PrivateFiles:
             except OSError as error:
                 self.failed(error, name, writing=True)
         try:
-            _check(os.fstat(handle), self.path(name), directory=False)
+            if fault := _fault(os.fstat(handle), directory=False):
+                _unsafe(self.path(name), *fault)
         except BaseException:
             os.close(handle)
             raise
@@ -158,23 +159,26 @@ class PrivateFiles:
     @contextmanager
     def _directory(self, parts: list[str], *, create: bool) -> Iterator[int]:
         """A handle of `hn/<parts>`, each step checked; what is absent is created or `private-file-missing`."""
-        where = self.common_dir
         try:
             # How the caller reached the repository is Git's business; the rules start at `hn/`.
-            handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            handle = os.open(self.common_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            refuse(error, where, where, writing=create)
+            refuse(error, self.common_dir, self.common_dir, writing=create)
+        # Every append comes by here, so nothing is put into words before it is needed.
+        steps = (ROOT, *parts)
         try:
-            for part in (ROOT, *parts):
-                below = where / part
+            for depth, part in enumerate(steps):
                 try:
                     following = _open_directory(part, handle, create=create)
                 except OSError as error:
+                    where = self.common_dir.joinpath(*steps[:depth])
+                    below = where / part
                     at_fault = below if os.path.lexists(below) else where
                     refuse(error, below, at_fault, writing=create)
                 os.close(handle)
-                handle, where = following, below
-                _check(os.fstat(handle), where, directory=True)
+                handle = following
+                if fault := _fault(os.fstat(handle), directory=True):
+                    _unsafe(self.common_dir.joinpath(*steps[: depth + 1]), *fault)
             yield handle
         finally:
             os.close(handle)
@@ -253,19 +257,26 @@ def _read_open(handle: int, path: Path, limit: int) -> bytes:
 
 def _check(found: os.stat_result, path: Path, *, directory: bool) -> None:
     """The three rules, on what is open (or about to be replaced)."""
+    if fault := _fault(found, directory=directory):
+        _unsafe(path, *fault)
+
+
+def _fault(found: os.stat_result, *, directory: bool) -> tuple[str] | tuple[str, str] | None:
+    """Which of the three rules is broken, and what to do about it; None when all hold."""
     if stat.S_ISLNK(found.st_mode):
-        _unsafe(path, "is a symbolic link")
+        return ("is a symbolic link",)
     if directory and not stat.S_ISDIR(found.st_mode):
-        _unsafe(path, "is not a directory")
+        return ("is not a directory",)
     if not directory and not stat.S_ISREG(found.st_mode):
-        _unsafe(path, "is not a regular file")
+        return ("is not a regular file",)
     if found.st_uid != os.geteuid():
-        _unsafe(path, "belongs to another user")
+        return ("belongs to another user",)
     mode = stat.S_IMODE(found.st_mode)
     # A directory may have inherited the set-group-ID bit of a shared repository; it gives nothing away.
     if mode & (0o077 if directory else ~0o600):
         wanted = "0700" if directory else "0600"
-        _unsafe(path, f"has mode {mode:04o}, wider than {wanted}", f"Make it {wanted} if it is yours.")
+        return f"has mode {mode:04o}, wider than {wanted}", f"Make it {wanted} if it is yours."
+    return None
 
 
 def refuse(error: OSError, path: Path, directory: Path, *, writing: bool) -> NoReturn:
