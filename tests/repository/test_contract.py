@@ -152,6 +152,25 @@ def test_a_symbolic_ref_is_shown_and_never_moved(repository: Repository, world: 
     assert repository.ref("refs/heads/main") == Ref("refs/heads/main", tip)
 
 
+def test_a_ref_that_moves_after_it_was_looked_at_is_a_conflict(repository: Repository, world: World, area: str) -> None:
+    name = f"{area}/stream"
+    first, second, third = (add_commit(repository, text=text) for text in "123")
+    for elsewhere in (Ref(name, second), Ref(name, None, f"{area}/other")):
+        repository.update_refs([RefUpdate(f"{area}/other", first, None), RefUpdate(name, first, None)], "m")
+        assert repository.ref(name) == Ref(name, first)
+        if repository.backend == "fake":
+            repository.held[name] = elsewhere  # type: ignore[attr-defined]
+        elif elsewhere.symbolic is not None:
+            git(world.start, "symbolic-ref", name, elsewhere.symbolic)
+        else:
+            git(world.start, "update-ref", name, second)
+        refusal(ConflictError, "ref-moved", repository, RefUpdate(name, third, first))
+        assert repository.ref(name) == elsewhere
+        if elsewhere.symbolic is None:
+            done = [RefUpdate(name, None, second), RefUpdate(f"{area}/other", None, first)]
+            repository.update_refs(done, "m")
+
+
 def test_a_symbolic_ref_to_nowhere_is_no_free_name(repository: Repository, world: World, area: str) -> None:
     dangling = Ref(f"{area}/s", None, f"{area}/none")
     if repository.backend == "fake":

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository.base import ObjectType
+from hn_memory.repository.deflate import deflate
 from hn_memory.repository.loose import write_loose
 
 BODIES: list[tuple[ObjectType, bytes]] = [
@@ -19,6 +23,8 @@ BODIES: list[tuple[ObjectType, bytes]] = [
     ("blob", b"text\n" * 5000),
     ("blob", os.urandom(70_000)),
     ("tree", b""),
+    ("blob", b"#" * 4080),
+    ("blob", os.urandom(129)),
 ]
 
 
@@ -32,7 +38,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("kind", "data"), BODIES, ids=["empty", "text", "random", "tree"])
+@pytest.mark.parametrize(("kind", "data"), BODIES, ids=["empty", "text", "random", "tree", "small", "smaller"])
 def test_git_reads_back_what_was_written(store: Path, kind: ObjectType, data: bytes) -> None:
     oid = object_id(kind, data, "sha1")
     write_loose(str(store / "objects"), oid, kind, data)
@@ -41,6 +47,18 @@ def test_git_reads_back_what_was_written(store: Path, kind: ObjectType, data: by
     path = store / "objects" / oid[:2] / oid[2:]
     assert stat.S_IMODE(path.stat().st_mode) & 0o222 == 0
     assert [found.name for found in path.parent.iterdir()] == [oid[2:]]
+
+
+@given(
+    st.builds(lambda text, times: (text * times)[:9000], st.binary(min_size=1, max_size=600), st.integers(0, 200))
+    | st.sampled_from([os.urandom(size) for size in (127, 128, 129, 4095, 4096, 4097, 70_000)])
+)
+def test_what_is_compressed_comes_out_again_and_starts_as_git_demands(data: bytes) -> None:
+    stream = deflate(data)
+    assert zlib.decompress(stream) == data
+    # The two bytes by which Git tells a loose object: method 8, a window of at most 32 KiB, a multiple of 31.
+    assert stream[0] & 0x8F == 8
+    assert int.from_bytes(stream[:2], "big") % 31 == 0
 
 
 def test_an_object_that_is_there_is_made_young_and_not_written_again(store: Path) -> None:

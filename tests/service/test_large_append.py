@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hn_memory import HnError, RecordArguments, open_repository
+from hn_memory.protocol.record import Anchor, Applicability, Record
 from hn_memory.repository import writer
 
 
@@ -39,6 +40,22 @@ def test_every_number_makes_one_valid_chain(repository: Path, backend: str, coun
             assert shown["envelope"]["sequence"] == at + 3
             assert shown["projection"]["data"]["content"] == f"note {at}"
     subprocess.run(["git", "-C", str(repository), "fsck", "--strict"], check=True, capture_output=True)
+
+
+def test_a_record_that_nobody_has_checked_is_checked_before_it_is_signed(repository: Path) -> None:
+    with open_repository(repository) as service:
+        environment = service.environment
+        blank = Record("observation", " ", Anchor("a" * 40), Applicability("descendants"))
+        with pytest.raises(HnError, match="blank"):
+            writer.append(
+                environment.repository,
+                environment.keyring.require_active(),
+                "sha256:" + "b" * 64,
+                [writer.Statement("record", record=blank)],
+                clock=environment.clock,
+                verified_head=lambda ref, commit: pytest.fail("nothing stands there"),
+            )
+        assert service.streams()["streams"] == []
 
 
 def test_one_that_may_not_be_said_leaves_nothing(repository: Path) -> None:

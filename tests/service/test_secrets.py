@@ -134,6 +134,10 @@ def test_every_rule_is_tried_when_its_literal_is_there() -> None:
     """A literal in capitals would never be found in the lowered text."""
     for rule in secrets._RULES.values():
         assert all(literal == literal.lower() for literal in rule.literals)
+        assert not rule.exact or rule.literals == (rule.exact.lower(),)
+    asked = {literal for _, literals in secrets._by_mark() for literal, _ in literals}
+    assert asked == {literal for rule in secrets._RULES.values() for literal in rule.literals}
+    assert all(mark in literal for mark, literals in secrets._by_mark() for literal, _ in literals)
 
 
 @pytest.mark.parametrize(
