@@ -179,6 +179,16 @@ class Index:
         except sqlite3.Error:
             return None
 
+    def as_left(self, ask: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The answer of the file as somebody left it, whatever the refs are now; None where it cannot serve."""
+        try:
+            if self._connection is None or not self.on_disk or not self._is_current():
+                self._open_file()
+            return ask(self.db)
+        except (UnusableIndexError, sqlite3.Error, OSError, HnError):
+            self._disconnect()
+            return None
+
     def extend(self, change: Callable[[sqlite3.Connection], None]) -> None:
         """Let `change` add what is derived from stored memories and can be derived again. It is called within a
         transaction, on the file or, where that cannot be written, on tables in memory."""

@@ -59,6 +59,7 @@ class Layout(NamedTuple):
 
     `objects` is the directory of the main object store. `prefix` is the caller's directory relative to the
     work tree in `/`-separated form without a trailing slash (`""` at the root or outside the work tree).
+    `plain_store` says that no setting asks for special modes or flushing of new objects.
     """
 
     git_dir: Path
@@ -70,6 +71,7 @@ class Layout(NamedTuple):
     shallow: bool
     promisor: bool
     prefix: str
+    plain_store: bool = False
 
 
 class Repository(ABC):

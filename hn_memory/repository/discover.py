@@ -53,7 +53,7 @@ _FIXED = {
 # No hook of the repository or the user runs under us, least of all one that calls us again.
 GIT = ("git", "-c", "core.hooksPath=/dev/null")
 
-_PROMISOR = r"^(remote\..*\.promisor|extensions\.partialclone)$"
+_SETTINGS = r"^(remote\..*\.promisor|extensions\.partialclone|core\.(sharedrepository|fsync|fsyncobjectfiles))$"
 _UNSAFE = ("detected dubious ownership", "unsafe repository", "cannot use bare repository")
 _FALSE = ("false", "no", "off", "0", "")
 
@@ -91,8 +91,8 @@ def layout_question(base: Sequence[str]) -> list[str]:
 
 
 def settings_question(base: Sequence[str]) -> list[str]:
-    """The command that says whether a remote promises objects."""
-    return [*base, "config", "-z", "--get-regexp", _PROMISOR]
+    """The command that says whether a remote promises objects, and whether objects are written in special ways."""
+    return [*base, "config", "-z", "--get-regexp", _SETTINGS]
 
 
 def discover(start: Path | None, *, git_dir: Path | None = None, ahead: Ahead | None = None) -> Layout:
@@ -119,7 +119,7 @@ def discover(start: Path | None, *, git_dir: Path | None = None, ahead: Ahead | 
         settings = (ahead and ahead.take("settings")) or Child(settings_question(base), env)
         try:
             done = collect(asked)
-            promisor = _promisor(collect(settings).stdout)
+            found_settings = collect(settings).stdout.split(b"\0")
         finally:
             settings.stop()
     finally:
@@ -147,17 +147,18 @@ def discover(start: Path | None, *, git_dir: Path | None = None, ahead: Ahead | 
         # Git before 2.45 echoes the question, and knows nothing but files.
         ref_format="files" if ref_format.startswith("--") else ref_format,
         shallow=shallow == "true",
-        promisor=promisor,
+        promisor=_promisor(found_settings),
         prefix=prefix.rstrip("/"),
+        plain_store=not any(entry.startswith(b"core.") for entry in found_settings),
     )
 
 
-def _promisor(settings: bytes) -> bool:
+def _promisor(settings: Sequence[bytes]) -> bool:
     """Does any remote promise objects? A `remote.*.promisor` without a value means true, as in Git."""
     last: dict[str, bool] = {}
-    for entry in settings.split(b"\0"):
+    for entry in settings:
         name, equals, value = entry.decode("utf-8", "replace").partition("\n")
-        if name:
+        if name and not name.startswith("core."):
             last[name] = bool(value) if name == "extensions.partialclone" else not equals or value.lower() not in _FALSE
     return any(last.values())
 

@@ -54,7 +54,8 @@ class LibgitRepository(Repository):
             HnError `repository-unusable`: libgit2 cannot open what Git found.
         """
         self.layout = layout
-        self._git = ProcessRepository(layout)
+        # What a process that stays knows of the settings may be old; we look at them ourselves.
+        self._git = ProcessRepository(layout._replace(plain_store=False))
         # Discovery asked Git whether to trust the owner; a second opinion could only differ.
         pygit2.option(Option.SET_OWNER_VALIDATION, 0)
         self._decided = reading.Decided()
@@ -232,7 +233,7 @@ class LibgitRepository(Repository):
         """Is a write better left to Git?
 
         libgit2 leaves files of too narrow modes where others write too (core.sharedRepository), and knows
-        nothing of core.fsync. Without that setting Git does not wait for loose objects to reach the disk
+        nothing of core.fsync. Without such a setting Git does not wait for loose objects to reach the disk
         either.
         """
         mark = reading.file_stamp(f"{self.layout.common_dir}/config")
@@ -245,7 +246,7 @@ class LibgitRepository(Repository):
         name = "core.sharedrepository"
         if name in config and (config[name] or "true").lower() not in _PRIVATE:
             return True
-        return "core.fsync" in config
+        return "core.fsync" in config or "core.fsyncobjectfiles" in config
 
     def _lookup(self, name: str, *, dangling: bool) -> Ref | None:
         try:

@@ -7,6 +7,7 @@ plumbing commands. It opens whatever Git opens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from hn_memory.repository.base import (
 from hn_memory.repository.catfile import CatFile
 from hn_memory.repository.discover import GIT, git_environment, lazy_fetch_forbidden
 from hn_memory.repository.paths import display, without_homes
+from hn_memory.repository.reffile import read_ref_file
 from hn_memory.repository.spawn import Child, Completed, collect, run, stream
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 # Up to this many objects stay loose; more become one pack, as `git fetch` would decide in the same order.
 _LOOSE_LIMIT = 1000
+
+# Up to this many objects are written here: a child takes longer to start.
+_FEW = 16
 
 # A first-parent walk starts with single reads; only a long one is worth a child of its own.
 _SHORT_WALK = 64
@@ -66,6 +71,7 @@ class ProcessRepository(Repository):
         self._checker: CatFile | None = None
         self._fetcher: CatFile | None = None
         self._stamp: object = None
+        self._settings = reading.file_stamp(f"{layout.common_dir}/config") if layout.plain_store else None
         self._decided = reading.Decided()
 
     def close(self) -> None:
@@ -91,6 +97,10 @@ class ProcessRepository(Repository):
         return sorted(inside, key=lambda ref: ref.name.encode("utf-8", "surrogateescape"))
 
     def ref(self, name: str) -> Ref | None:
+        if self.layout.ref_format == "files":
+            target = read_ref_file(self.layout.common_dir, name, self.oid_length)
+            if target is not None:
+                return Ref(name, target)
         if name.startswith("refs/"):
             found = next((ref for ref in self.refs(name) if ref.name == name), None)
             if found is not None:
@@ -201,6 +211,10 @@ class ProcessRepository(Repository):
     def write_objects(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
         if not objects:
             return []
+        if len(objects) <= _FEW and self._store_is_plain():
+            with suppress(OSError):
+                # Where it fails, Git tries again, and says why.
+                return self._write_loose(objects)
         from hn_memory.repository.pack import pack
 
         # Git refuses a pack that holds an object twice.
@@ -211,6 +225,19 @@ class ProcessRepository(Repository):
         if done.status:
             raise store_refused(self.layout.objects, done.reason)
         return [object_id(kind, content, self.layout.object_format) for kind, content in objects]
+
+    def _write_loose(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
+        from hn_memory.repository.loose import write_loose
+
+        place = str(self.layout.objects)
+        oids = [object_id(kind, data, self.layout.object_format) for kind, data in objects]
+        for oid, (kind, data) in zip(oids, objects, strict=True):
+            write_loose(place, oid, kind, data)
+        return oids
+
+    def _store_is_plain(self) -> bool:
+        """Does the store want no more of a new object than that it is whole, by settings that were read just now?"""
+        return self.layout.plain_store and self._settings == reading.file_stamp(f"{self.layout.common_dir}/config")
 
     def write_pack(self, count: int, objects: Iterable[tuple[ObjectType, bytes]]) -> None:
         from hn_memory.repository.pack import pack_parts

@@ -191,6 +191,10 @@ def _verified_head(environment: Environment, ref: str, commit: str) -> ChainHead
     tip = environment.known_tips.get(ref)
     if tip is not None and tip.commit == commit:
         return tip
+    # That a commit was verified stays true however the refs move on, so they need not be listed for it.
+    tip = environment.open_index().as_left(lambda db: source_tip(db, ref, commit))
+    if tip is not None:
+        return tip
     index = environment.index()
     tip = source_tip(index.db, ref, commit)
     if tip is None:
