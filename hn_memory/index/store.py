@@ -170,23 +170,14 @@ class Index:
             self._recover(self._sources, sqlite3.DatabaseError(error.message))
         return self._ask(ask)
 
-    def peek(self, ask: Callable[[sqlite3.Connection], T]) -> T | None:
-        """The answer of the index as it was left, or None where it cannot give one; for what is nice to know."""
-        if self._connection is None:
-            return None
+    def peek(self, ask: Callable[[sqlite3.Connection], T], *, reach: bool = False) -> T | None:
+        """The answer of the index as it was left, or None where it cannot give one. With `reach` the file is opened
+        for it; without, it is asked only where it is open."""
         try:
-            return ask(self._connection)
-        except sqlite3.Error:
-            return None
-
-    def as_left(self, ask: Callable[[sqlite3.Connection], T]) -> T | None:
-        """The answer of the file as somebody left it, whatever the refs are now; None where it cannot serve."""
-        try:
-            if self._connection is None or not self.on_disk or not self._is_current():
-                self._open_file()
-            return ask(self.db)
+            if reach:
+                self._reach_file()
+            return None if self._connection is None else ask(self._connection)
         except (UnusableIndexError, sqlite3.Error, OSError, HnError):
-            self._disconnect()
             return None
 
     def extend(self, change: Callable[[sqlite3.Connection], None]) -> None:
@@ -266,16 +257,15 @@ class Index:
         written, stays behind the refs and is brought up by the next reader.
         """
         try:
-            if self._connection is None or not self.on_disk or not self._is_current():
-                try:
-                    self._open_file()
-                except UnusableIndexError as error:
-                    sources, _ = list_sources(self._repository)
-                    if error.why != MISSING or len(sources) > 1 or entries[0].sequence > 1:
-                        raise
-                    with self._locked():
-                        self._build(sources)
-                    return
+            try:
+                self._reach_file()
+            except UnusableIndexError as error:
+                sources, _ = list_sources(self._repository)
+                if error.why != MISSING or len(sources) > 1 or entries[0].sequence > 1:
+                    raise
+                with self._locked():
+                    self._build(sources)
+                return
             with self._locked(), self._transaction():
                 self._updater(self.db).append(source, entries)
         except (UnusableIndexError, sqlite3.Error, OSError, HnError):
@@ -283,8 +273,7 @@ class Index:
 
     def _refresh_file(self, sources: Sequence[Source]) -> None:
         try:
-            if self._connection is None or not self.on_disk or not self._is_current():
-                self._open_file()
+            self._reach_file()
             moved, gone = stale_sources(self.db, sources, self._is_curable)
             if not moved and not gone and not self._can_judge_paths():
                 return
@@ -367,6 +356,10 @@ class Index:
             "SELECT ref, reason, code, broken, position FROM source WHERE code IS NOT NULL ORDER BY ref"
         ):
             yield InvalidSource(*row)
+
+    def _reach_file(self) -> None:
+        if self._connection is None or not self.on_disk or not self._is_current():
+            self._open_file()
 
     # -- the file -----------------------------------------------------------------------------------------
 

@@ -192,7 +192,7 @@ def _verified_head(environment: Environment, ref: str, commit: str) -> ChainHead
     if tip is not None and tip.commit == commit:
         return tip
     # That a commit was verified stays true however the refs move on, so they need not be listed for it.
-    tip = environment.open_index().as_left(lambda db: source_tip(db, ref, commit))
+    tip = environment.open_index().peek(lambda db: source_tip(db, ref, commit), reach=True)
     if tip is not None:
         return tip
     index = environment.index()
