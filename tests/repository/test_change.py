@@ -131,6 +131,15 @@ def test_group_writable_repositories_stay_so(backend: str, own: World) -> None:
     assert (own.git_dir / "refs" / "hn" / "x").stat().st_mode & 0o060 == 0o060
 
 
+def test_a_repository_that_becomes_group_writable_is_so_from_then_on(backend: str, own: World) -> None:
+    with open_as(backend, own.start) as repository:
+        (oid,) = repository.write_objects([("blob", b"before")])
+        assert not (own.git_dir / "objects" / oid[:2]).stat().st_mode & 0o020
+        git(own.start, "config", "core.sharedRepository", "group")
+        (oid,) = repository.write_objects([("blob", b"after it")])
+    assert (own.git_dir / "objects" / oid[:2]).stat().st_mode & 0o070 == 0o070
+
+
 def _append(backend: str, start: str, name: str, rounds: int) -> None:
     """Append to one ref as a writer does: read, write on top, swap, and again when somebody was first."""
     with open_as(backend, Path(start)) as repository:

@@ -72,6 +72,15 @@ def test_a_subdirectory_gives_the_prefix(world_of: WORLD) -> None:
     assert discover(start / ".git").work_tree == start
 
 
+@pytest.mark.parametrize("name", ["core.sharedRepository", "core.fsync", "core.fsyncObjectFiles"])
+def test_a_store_with_wishes_for_its_objects_is_not_plain(tmp_path: Path, name: str) -> None:
+    world = build("plain", tmp_path / "repo")
+    assert discover(world.start).plain_store
+    git(world.start, "config", name, "true" if name.endswith("Files") else "all")
+    found = discover(world.start)
+    assert not found.plain_store and not found.promisor
+
+
 def test_the_current_directory_is_the_default(world_of: WORLD, monkeypatch: pytest.MonkeyPatch) -> None:
     start = world_of("odd-path").start
     monkeypatch.chdir(start / "dir")
