@@ -37,14 +37,10 @@ def write_loose(objects: str, oid: str, kind: ObjectType, data: bytes) -> None:
             os.utime(path)
             return
     stream = deflate(b"%s %d\0" % (kind.encode("ascii"), len(data)) + data)
-    # A name that `git gc` knows for an unfinished object, should we be killed.
-    temporary = f"{directory}/{_TEMPORARY}{os.urandom(6).hex()}"
-    try:
-        handle = os.open(temporary, _NEW, _MODE)
-    except FileNotFoundError:
-        with suppress(FileExistsError):
-            os.mkdir(directory)  # noqa: PTH102 - strings all the way, for speed
-        handle = os.open(temporary, _NEW, _MODE)
+    # A name that `git gc` knows for an unfinished object, should we be killed. It stands where libgit2 has its own: how
+    # long a file system looks for room depends on the directory, and 256 of them can differ much.
+    temporary = f"{objects}/{_TEMPORARY}{os.urandom(6).hex()}"
+    handle = os.open(temporary, _NEW, _MODE)
     try:
         try:
             rest = memoryview(stream)
@@ -52,7 +48,12 @@ def write_loose(objects: str, oid: str, kind: ObjectType, data: bytes) -> None:
                 rest = rest[os.write(handle, rest) :]
         finally:
             os.close(handle)
-        os.rename(temporary, path)  # noqa: PTH104
+        try:
+            os.rename(temporary, path)  # noqa: PTH104 - strings all the way, for speed
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(directory)  # noqa: PTH102
+            os.rename(temporary, path)  # noqa: PTH104
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108

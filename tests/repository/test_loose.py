@@ -32,6 +32,10 @@ def git(place: Path, *arguments: str) -> bytes:
     return subprocess.run(["git", "-C", str(place), *arguments], capture_output=True, check=True).stdout
 
 
+def files(place: Path) -> list[Path]:
+    return [found for found in place.rglob("*") if found.is_file()]
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     git(tmp_path, "init", "-q", "--bare", ".")
@@ -46,7 +50,7 @@ def test_git_reads_back_what_was_written(store: Path, kind: ObjectType, data: by
     git(store, "fsck", "--strict", "--full")
     path = store / "objects" / oid[:2] / oid[2:]
     assert stat.S_IMODE(path.stat().st_mode) & 0o222 == 0
-    assert [found.name for found in path.parent.iterdir()] == [oid[2:]]
+    assert files(store / "objects") == [path]
 
 
 @given(
@@ -80,4 +84,15 @@ def test_nothing_is_left_of_a_write_that_failed(store: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space"):
         write_loose(str(store / "objects"), oid, "blob", b"never")
-    assert list((store / "objects" / oid[:2]).iterdir()) == []
+    assert files(store / "objects") == []
+
+
+def test_git_clears_away_what_a_killed_writer_leaves(store: Path) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "unlink", lambda _: None)
+        patched.setattr(os, "rename", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            write_loose(str(store / "objects"), "89" * 20, "blob", b"never")
+    assert len(files(store / "objects")) == 1
+    git(store, "prune")
+    assert files(store / "objects") == []
