@@ -171,8 +171,7 @@ class Index:
         return self._ask(ask)
 
     def peek(self, ask: Callable[[sqlite3.Connection], T], *, reach: bool = False) -> T | None:
-        """The answer of the index as it was left, or None where it cannot give one. With `reach` the file is opened
-        for it; without, it is asked only where it is open."""
+        """The answer of the index as it was left, or None where it has none; `reach` opens the file for it."""
         try:
             if reach:
                 self._reach_file()
