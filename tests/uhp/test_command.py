@@ -56,6 +56,20 @@ def test_the_administrator_key_is_printed_once(repository: Path) -> None:
         assert running.administrator_key is None
         assert ok(Api(running.client, first).get("/v1/memories"))
         assert first not in running.logs()
+        # It is lost: who holds the machine makes another one, and ends the old one.
+        another = run_hn(repository, "uhp", "key", "create", "--administrator")
+        assert another["administrator"] and another["principal"] == "credential:administrator"
+        (old,) = (one for one in run_hn(repository, "uhp", "key", "list")["keys"] if one["id"] != another["id"])
+        run_hn(repository, "uhp", "key", "revoke", old["id"])
+        assert Api(running.client, first).get("/v1/memories").status_code == 401
+        attached = {"memories": []}
+        assert (
+            ok(Api(running.client, another["key"]).call("PUT", "/v1/harnesses/chrn_9/memories", json=attached))
+            == attached
+        )
+        assert refused(repository, "uhp", "key", "create")["code"] == "usage"
+        arguments = ("uhp", "key", "create", "--administrator", "--principal", "person:a")
+        assert refused(repository, *arguments)["code"] == "usage"
 
 
 def test_other_addresses_than_loopback_need_tls_or_a_word(repository: Path) -> None:

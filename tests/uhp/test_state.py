@@ -178,6 +178,9 @@ def test_groups(store: Store) -> None:
     assert change_group(store, "staff", ["person:ada", "person:bea"])["members"] == ["person:ada", "person:bea"]
     assert change_group(store, "group:staff", ["person:ada"], ["person:bea"])["members"] == ["person:ada"]
     assert list_groups(store)["groups"] == [{"group": "group:staff", "members": ["person:ada"]}]
+    with pytest.raises(HnError, match="is no member of"):
+        change_group(store, "staff", [], ["person:ada", "person:bea"])
+    assert list_groups(store)["groups"] == [{"group": "group:staff", "members": ["person:ada"]}]
     change_group(store, "all", ["group:staff"])
     change_group(store, "staff", ["group:all"])
     assert store.snapshot().principals("person:ada") == {"person:ada", "group:staff", "group:all"}
@@ -251,6 +254,25 @@ def test_only_two_kinds_of_databases(tmp_path: Path, url: str) -> None:
     with pytest.raises(UsageError) as caught:
         open_store(PrivateFiles(tmp_path), url, ACTOR)
     assert caught.value.code == "state-invalid"
+
+
+def test_a_file_of_ones_own_choice_is_private_too(tmp_path: Path) -> None:
+    path = tmp_path / "chosen.sqlite"
+    open_store(PrivateFiles(tmp_path), f"sqlite:///{path}", ACTOR).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_cannot_be_used_is_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "chosen.sqlite"
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(HnError) as caught:
+        open_store(PrivateFiles(tmp_path), f"sqlite:///{path}", ACTOR)
+    assert caught.value.code == "state-unavailable" and "damaged" in caught.value.message
+    assert path.read_bytes() == b"not a database at all" * 100
+    with pytest.raises(HnError) as caught:
+        open_store(PrivateFiles(tmp_path), f"sqlite:///{tmp_path}/no/such/place", ACTOR)
+    assert caught.value.code == "state-unavailable" and "cannot be opened" in caught.value.message
+    assert str(tmp_path) not in f"{caught.value.message}{caught.value.hint}"
 
 
 def test_a_database_that_does_not_answer_is_named_without_its_secrets(tmp_path: Path) -> None:

@@ -127,9 +127,9 @@ def key() -> None:
     "--principal",
     type=TEXT,
     metavar="KIND:ID",
-    required=True,
     help="Whom it speaks for: harness:..., credential:... or person:...",
 )
+@click.option("--administrator", is_flag=True, help="Make another administrator's key, in place of one that is lost.")
 @click.option(
     "--privileges",
     type=TEXT,
@@ -140,13 +140,22 @@ def key() -> None:
 )
 @_state_option()
 @click.pass_context
-def key_create(ctx: click.Context, principal: str, privileges: str, state: str | None) -> None:
+def key_create(
+    ctx: click.Context, principal: str | None, administrator: bool, privileges: str, state: str | None
+) -> None:
     """Make a key for a principal. It is shown once and kept as a digest."""
+    if (principal is None) != administrator:
+        raise UsageError(
+            "usage",
+            "a key speaks for one principal or is the administrator's",
+            hint="Give --principal KIND:ID, or --administrator.",
+            field="principal",
+        )
     names = [name.strip() for name in privileges.split(",") if name.strip()]
     _reply(
         ctx,
         state,
-        lambda keys, store: keys.create_key(store, principal, names),
+        lambda keys, store: keys.create_key(store, principal or keys.ADMINISTRATOR, names, administrator=administrator),
         lambda made: (
             f"key {made['id']} of {made['principal']} ({', '.join(made['privileges'])}), shown once:\n{made['key']}\n"
         ),

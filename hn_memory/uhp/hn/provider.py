@@ -18,7 +18,6 @@ from hn_memory.protocol.chain import ChainHead
 from hn_memory.protocol.identifiers import derived_stream, local_ref
 from hn_memory.repository.refwriter import BROKEN_OFF
 from hn_memory.repository.writer import Statement
-from hn_memory.service.building import RecordArguments
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Followed, Held, Saying, append_decided, follow, head_commit
 from hn_memory.service.write import challenge
@@ -26,7 +25,7 @@ from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_n
 from hn_memory.uhp.hn.files import Files
 from hn_memory.uhp.hn.queries import DESCRIPTION, LANGUAGE, Queries
 from hn_memory.uhp.hn.recalling import answer_question
-from hn_memory.uhp.hn.trailers import join
+from hn_memory.uhp.hn.sayings import changed, next_version, saying
 from hn_memory.uhp.hn.turn import Turn
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View
 from hn_memory.uhp.hn.wishes import Decide, Wish, dealt, matching
@@ -46,8 +45,6 @@ from hn_memory.uhp.values import (
     Version,
 )
 
-_KINDS: Final = {"note": "decision", "procedure": "decision"}
-_KIND: Final = "observation"
 _TRIES: Final = 5
 _DROP: Final = 500
 
@@ -171,7 +168,7 @@ class HnProvider(Provider):
     def remember(
         self, memory: str, drafts: Sequence[Draft], author: Author, witness: Witness = unwitnessed
     ) -> list[Version]:
-        return self._write(memory, lambda _: [_saying(draft, author) for draft in drafts], witness, frozenset())
+        return self._write(memory, lambda _: [saying(draft, author) for draft in drafts], witness, frozenset())
 
     def revise(
         self,
@@ -223,7 +220,7 @@ class HnProvider(Provider):
                 names = {change.record_id for change in group}
                 if taken.isdisjoint(names) and all(_stands(view, change) for change in group):
                     taken |= names
-                    said += [_change(_chain(view, change.record_id), change, author) for change in group]
+                    said += [changed(_chain(view, change.record_id), change, author) for change in group]
             return said
 
         return self._write(memory, decide, witness)
@@ -419,19 +416,6 @@ def _worded() -> Iterator[None]:
         raise from_hn(error) from None
 
 
-def next_version(chain: Chain, draft: Draft, author: Author) -> Saying:
-    """What makes a draft the next version of a record."""
-    return _saying(draft, author, chain)
-
-
-def _saying(draft: Draft, author: Author, chain: Chain | None = None) -> Saying:
-    kind = _KINDS.get(draft.type, _KIND)
-    if chain is None:
-        return Saying(RecordArguments(kind=kind, content=join(draft, author)))
-    text = join(draft, author, chain.id, len(chain.versions) + 1)
-    return Saying(RecordArguments(kind=kind, content=text), target=chain.versions[-1].memory)
-
-
 def _chain(view: View, record: str) -> Chain:
     chain = view.chain(record)
     if chain is None:
@@ -444,12 +428,6 @@ def _stands(view: View, change: Change) -> bool:
     chain = view.chain(change.record_id)
     latest = None if chain is None else view.latest(chain)
     return latest is not None and (latest.number, latest.status) == (change.number, change.status)
-
-
-def _change(chain: Chain, change: Change, author: Author) -> Saying:
-    if change.draft is None:
-        return Saying(target=chain.versions[-1].memory, reason=FORGOTTEN)
-    return next_version(chain, change.draft, author)
 
 
 def _check_version(latest: Version, if_version: int | None) -> None:

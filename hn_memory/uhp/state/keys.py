@@ -155,12 +155,22 @@ def change_group(store: Store, name: str, add: Sequence[str] = (), remove: Seque
 
     Raises:
         UsageError `principal-invalid`.
+        NotFoundError `member-unknown`: one to remove is no member; nothing is changed.
     """
     group = name if name.startswith("group:") else f"group:{name}"
     for principal in (group, *add, *remove):
         _require_principal(principal)
     table = schema.member
     with store.changing() as (connection, _):
+        here = set(connection.execute(select(table.c.principal).where(table.c.group_id == group)).scalars())
+        for principal in remove:
+            if principal not in here:
+                raise NotFoundError(
+                    "member-unknown",
+                    f"{principal[:160]!a} is no member of {group[:160]!a}",
+                    hint="`hn uhp group list` shows who is.",
+                    field="members",
+                )
         if add or remove:
             connection.execute(delete(table).where(table.c.group_id == group, table.c.principal.in_([*add, *remove])))
         if add:

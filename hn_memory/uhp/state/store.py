@@ -9,9 +9,10 @@ in all processes, and each decides on what it sees.
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from mmap import mmap
 from threading import Lock
 from typing import Any, Final
@@ -217,12 +218,23 @@ def open_store(files: PrivateFiles, url: str | None, actor: str) -> Store:
         raise
     except DBAPIError as error:
         engine.dispose()
-        raise HnError(
-            "state-unavailable",
-            "the server's state cannot be opened: the database did not answer",
-            hint="Check --state, and that the database runs and admits this user.",
-        ) from error
+        raise _unavailable(engine, error) from error
     return Store(engine, None if engine.dialect.name == "sqlite" else Mark(files))
+
+
+def _unavailable(engine: Engine, error: DBAPIError) -> HnError:
+    """Why the state cannot be opened. What the driver says may hold a path or a password, and is not repeated."""
+    reason, hint = "the database did not answer", "Check --state, and that the database runs and admits this user."
+    if engine.dialect.name == "sqlite":
+        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            reason = "its file is damaged, or no database of SQLite"
+            hint = "Put a copy of it back. The streams hold every version, but not the tree, the grants and the keys."
+        elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+            reason, hint = "its file cannot be opened or written", "Check the file's owner and mode, and its directory."
+        elif code == sqlite3.SQLITE_BUSY:
+            reason, hint = "another program holds its file", "Try again when it has let go of it."
+    return HnError("state-unavailable", f"the server's state cannot be opened: {reason}", hint=hint)
 
 
 def _url(files: PrivateFiles, url: str | None) -> URL:
@@ -239,7 +251,13 @@ def _url(files: PrivateFiles, url: str | None) -> URL:
         raise UsageError(
             "state-invalid", "--state is not the URL of a database", hint="postgresql://host/name", field="state"
         )
-    return made.set(drivername="postgresql+psycopg") if backend == "postgresql" else made
+    if backend == "postgresql":
+        return made.set(drivername="postgresql+psycopg")
+    if made.database and made.database != ":memory:":
+        # As the default one: nobody else reads it. SQLite gives its companion files the same mode.
+        with suppress(OSError):
+            os.close(os.open(made.database, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    return made
 
 
 def _settings(url: str | None) -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""What a stream says when a record is made, changed or forgotten."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hn_memory.service.building import RecordArguments
+from hn_memory.service.keeping import Saying
+from hn_memory.uhp.hn.trailers import join
+from hn_memory.uhp.hn.view import FORGOTTEN, Chain
+from hn_memory.uhp.values import Author, Change, Draft
+
+_KINDS: Final = {"note": "decision", "procedure": "decision"}
+_KIND: Final = "observation"
+
+
+def next_version(chain: Chain, draft: Draft, author: Author) -> Saying:
+    """What makes a draft the next version of a record."""
+    return saying(draft, author, chain)
+
+
+def saying(draft: Draft, author: Author, chain: Chain | None = None) -> Saying:
+    """What makes a draft a record, or the next version of one."""
+    kind = _KINDS.get(draft.type, _KIND)
+    if chain is None:
+        return Saying(RecordArguments(kind=kind, content=join(draft, author)))
+    text = join(draft, author, chain.id, len(chain.versions) + 1)
+    return Saying(RecordArguments(kind=kind, content=text), target=chain.versions[-1].memory)
+
+
+def changed(chain: Chain, change: Change, author: Author) -> Saying:
+    """What carries out one change of a consolidation."""
+    if change.draft is None:
+        return Saying(target=chain.versions[-1].memory, reason=FORGOTTEN)
+    return next_version(chain, change.draft, author)
