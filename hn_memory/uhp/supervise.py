@@ -39,7 +39,6 @@ def run_worker(settings: Settings, bound: socket.socket, certificate: str | None
     """Serve on a bound socket in this process until told to stop; False when it never came up."""
     log_as_json()
     # A write waits for the interpreter after each of some thirty calls of the system. With the usual 5 ms a busy
-    # A write waits for the interpreter after each of some thirty calls of the system. With the usual 5 ms a busy
     # loop of reads would hold it up for a tenth of a second, and all that wait for its turn as well.
     sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
