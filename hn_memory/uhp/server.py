@@ -117,6 +117,9 @@ class Server:
         provider = self.providers.get(READ_ONLY)
         if isinstance(provider, RepositoryProvider):
             places = provider.places()
+            signer = self.providers.get(DEFAULT_PROVIDER)
+            if isinstance(signer, HnProvider):
+                signer.heed(provider.streams_of_actor())
             if places:
                 try:
                     add_places(self.store, READ_ONLY, places)

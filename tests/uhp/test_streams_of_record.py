@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,50 @@ def test_the_command_line_shows_and_verifies_it(running: Running) -> None:
     assert run_hn(running.repository, "memory", "recall", "-q", "acme renews march")["memories"] == []
     (entry,) = [one for one in run_hn(running.repository, "memory", "log")["entries"] if one["operation"] == "retract"]
     assert (entry["target"], entry["reason"], entry["relationship"]) == (found["id"], "forgotten", "valid")
+
+
+@pytest.mark.parametrize("stream", [(), ("--stream", "sha256:" + "7" * 64)], ids=["default stream", "another stream"])
+def test_what_the_command_line_says_of_a_record_holds(running: Running, stream: tuple[str, ...]) -> None:
+    api, path = running.api(), running.repository
+    memory = api.create("Corrected")
+    names = [api.remember(memory, f"Zebra number {number}.")["id"] for number in range(4)]
+    retracted, superseded, challenged, kept = names
+    with open_repository(path) as service:
+        ids = {name: first_id(service, name) for name in names}
+    before = ok(api.get(memory, "records", kept))["time"]["written_at"]
+    run_hn(path, "memory", "retract", ids[retracted], "--reason", "wrong", *stream)
+    replacing = ("--kind", "observation", "-m", "Zebra, corrected.", *stream)
+    run_hn(path, "memory", "supersede", ids[superseded], *replacing)
+    run_hn(path, "memory", "challenge", ids[challenged], "--reason", "doubtful", *stream)
+    # A stream that nobody has seen before is met by the next look around.
+    until = time.monotonic() + 30
+    while (listed := {one["id"] for one in ok(api.get(memory, "records"))["data"]}) != {challenged, kept}:
+        assert time.monotonic() < until, listed
+        time.sleep(0.1)
+    found = api.recall(memory, query="zebra number", limit=10)["results"]
+    assert {one["record"]["id"] for one in found} == {challenged, kept}
+    rows = {"language": "sql", "statement": "SELECT record_id FROM record"}
+    assert {one["record"]["id"] for one in ok(api.post(memory, "query", json=rows))["results"]} == {challenged, kept}
+    assert ok(api.get(memory))["records"] == {"count": 2}
+    for name in (retracted, superseded):
+        now = ok(api.get(memory, "records", name))
+        assert now["status"] == "forgotten" and now["time"]["invalidated_at"] is not None
+        (only,) = ok(api.get(memory, "records", name, "history"))["data"]
+        assert only.items() <= now.items()
+        earlier = ok(api.get(memory, "records", name, params={"as_of": before}))
+        assert (earlier["status"], earlier["time"]["invalidated_at"]) == ("active", None)
+        error(api.call("PATCH", memory, "records", name, json={"content": "No."}), 422, "memory_invalid")
+        assert run_hn(path, "memory", "show", ids[name])["projection"]["lifecycle"] in ("retracted", "superseded")
+    ok(api.call("PATCH", memory, "records", kept, json={"content": "Zebra, revised."}))
+    # The first version is no longer what the record says, so that speaking of it changes nothing.
+    run_hn(path, "memory", "retract", ids[kept], "--reason", "late", *stream)
+    time.sleep(0.1)
+    assert ok(api.get(memory, "records", kept))["status"] == "active"
+    said = [ok(api.get(memory, "records", name, "history"))["data"] for name in names]
+    running.restart()
+    api = running.api()
+    assert [ok(api.get(memory, "records", name, "history"))["data"] for name in names] == said
+    assert run_hn(path, "memory", "verify")["valid"]
 
 
 def test_a_clone_that_syncs_sees_it(running: Running, tmp_path: Path) -> None:

@@ -139,6 +139,11 @@ class RepositoryProvider(Provider):
             self._seen = names
             return places
 
+    def streams_of_actor(self) -> list[tuple[str, str]]:
+        """The streams of the server's own actor as of the last look, as (ref, stream)."""
+        with self._lock:
+            return [(one.ref, one.stream) for one in self._streams.values() if one.actor == self._actor]
+
     def forget_places(self) -> None:
         """The state did not take the places; look again next time."""
         with self._lock:

@@ -7,7 +7,7 @@ under one lock; a view is brought up to the ref before each answer, so that what
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from threading import Lock, RLock
@@ -22,10 +22,11 @@ from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Followed, Held, Saying, append_decided, follow, head_commit
 from hn_memory.service.write import challenge
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_not_found
+from hn_memory.uhp.hn.elsewhere import Elsewhere
 from hn_memory.uhp.hn.files import Files
 from hn_memory.uhp.hn.queries import DESCRIPTION, LANGUAGE, Queries
 from hn_memory.uhp.hn.recalling import answer_question
-from hn_memory.uhp.hn.sayings import changed, next_version, saying
+from hn_memory.uhp.hn.sayings import changed, check_version, next_version, saying, stands
 from hn_memory.uhp.hn.turn import Turn
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View
 from hn_memory.uhp.hn.wishes import Decide, Wish, dealt, matching
@@ -71,6 +72,7 @@ class HnProvider(Provider):
         self._turn = Turn(writer.repository.layout.common_dir)
         self._queries = Queries()
         self._files = Files(actor)
+        self._elsewhere = Elsewhere(actor)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -143,7 +145,7 @@ class HnProvider(Provider):
     def query(self, memory: str, language: str, statement: str, params: Mapping[str, Any]) -> Rows:
         with self._lock:
             view = self._view(memory)
-            state = "" if view.head is None else view.head.commit
+            state = "" if view.head is None else f"{view.head.commit} {view.heeded}"
 
         def versions() -> list[Version]:
             with self._lock:
@@ -182,7 +184,7 @@ class HnProvider(Provider):
         def decide(view: View) -> list[Saying]:
             chain = _chain(view, record)
             latest = view.latest(chain)
-            _check_version(latest, if_version)
+            check_version(latest, if_version)
             if latest.status == FORGOTTEN:
                 raise invalid("the record is forgotten; it has no next version")
             if latest.type == "episode":
@@ -202,7 +204,7 @@ class HnProvider(Provider):
         def decide(view: View) -> list[Saying]:
             chain = _chain(view, record)
             latest = view.latest(chain)
-            _check_version(latest, if_version)
+            check_version(latest, if_version)
             if latest.status == FORGOTTEN:
                 return []
             return [Saying(target=chain.versions[-1].memory, reason=FORGOTTEN)]
@@ -218,7 +220,7 @@ class HnProvider(Provider):
             said: list[Saying] = []
             for group in groups:
                 names = {change.record_id for change in group}
-                if taken.isdisjoint(names) and all(_stands(view, change) for change in group):
+                if taken.isdisjoint(names) and all(stands(view, change) for change in group):
                     taken |= names
                     said += [changed(_chain(view, change.record_id), change, author) for change in group]
             return said
@@ -268,20 +270,27 @@ class HnProvider(Provider):
                 raise invalid(error.message, "input.reason") from None
             raise from_hn(error) from None
 
+    def heed(self, streams: Iterable[tuple[str, str]]) -> None:
+        """Follow what this server's actor says of its records in other streams, given as (ref, stream)."""
+        with self._lock:
+            self._elsewhere.heed(streams)
+
     # -- inside -------------------------------------------------------------------------------------------
 
     def _view(self, memory: str) -> View:
         """The view of a memory brought up to its ref, for the reading thread; the lock is held."""
         try:
+            self._look_elsewhere(self._reader)
             for _ in range(_TRIES):
                 commit = head_commit(self._reader, self._actor, self.stream(memory))
                 view = self._views.get(memory)
                 if commit is None:
                     return View(memory)
-                if view is not None and view.head is not None and view.head.commit == commit:
-                    return view
                 try:
-                    return self._catch_up(self._reader, memory, commit)
+                    if view is None or view.head is None or view.head.commit != commit:
+                        view = self._catch_up(self._reader, memory, commit)
+                    view.heed(self._elsewhere.closings)
+                    return view
                 except HnError as error:
                     if error.code != "stream-invalid":
                         raise
@@ -289,6 +298,12 @@ class HnProvider(Provider):
             raise last
         except HnError as error:
             raise from_hn(error) from None
+
+    def _look_elsewhere(self, environment: Environment) -> None:
+        """Before a view is brought up to its ref, so that it holds whatever is spoken of; the lock is held."""
+        if not self._elsewhere.look(environment):
+            self._views.clear()
+            self._elsewhere.look(environment)
 
     def _catch_up(self, environment: Environment, memory: str, commit: str) -> View:
         view = self._views.get(memory)
@@ -349,6 +364,7 @@ class HnProvider(Provider):
 
         def verified_head(ref: str, commit: str) -> ChainHead:
             with self._lock:
+                self._look_elsewhere(self._writer)
                 head = self._catch_up(self._writer, memory, commit).head
             assert head is not None
             return head
@@ -358,6 +374,7 @@ class HnProvider(Provider):
                 if head is None:
                     self._views[memory] = View(memory)
                 view = self._views[memory]
+                view.heed(self._elsewhere.closings)
                 return [one for wish in wishes for one in wish.say(self._writer, view)]
 
         def announced(ids: Sequence[str]) -> None:
@@ -421,20 +438,3 @@ def _chain(view: View, record: str) -> Chain:
     if chain is None:
         raise record_not_found()
     return chain
-
-
-def _stands(view: View, change: Change) -> bool:
-    """Is a record as a change says?"""
-    chain = view.chain(change.record_id)
-    latest = None if chain is None else view.latest(chain)
-    return latest is not None and (latest.number, latest.status) == (change.number, change.status)
-
-
-def _check_version(latest: Version, if_version: int | None) -> None:
-    if if_version is not None and latest.number != if_version:
-        raise UhpError(
-            "memory_conflict",
-            f"the record is at version {latest.number}, not {if_version}",
-            param="If-Match",
-            detail={"version": latest.number},
-        )

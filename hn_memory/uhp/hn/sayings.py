@@ -1,4 +1,4 @@
-"""What a stream says when a record is made, changed or forgotten."""
+"""What a stream says when a record is made, changed or forgotten, and whether it may."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Final
 
 from hn_memory.service.building import RecordArguments
 from hn_memory.service.keeping import Saying
+from hn_memory.uhp.faults import UhpError
 from hn_memory.uhp.hn.trailers import join
-from hn_memory.uhp.hn.view import FORGOTTEN, Chain
-from hn_memory.uhp.values import Author, Change, Draft
+from hn_memory.uhp.hn.view import FORGOTTEN, Chain, View
+from hn_memory.uhp.values import Author, Change, Draft, Version
 
 _KINDS: Final = {"note": "decision", "procedure": "decision"}
 _KIND: Final = "observation"
@@ -33,3 +34,25 @@ def changed(chain: Chain, change: Change, author: Author) -> Saying:
     if change.draft is None:
         return Saying(target=chain.versions[-1].memory, reason=FORGOTTEN)
     return next_version(chain, change.draft, author)
+
+
+def stands(view: View, change: Change) -> bool:
+    """Is a record as a change says?"""
+    chain = view.chain(change.record_id)
+    latest = None if chain is None else view.latest(chain)
+    return latest is not None and (latest.number, latest.status) == (change.number, change.status)
+
+
+def check_version(latest: Version, if_version: int | None) -> None:
+    """Is a record at the version that a caller wants to change?
+
+    Raises:
+        UhpError `memory_conflict`.
+    """
+    if if_version is not None and latest.number != if_version:
+        raise UhpError(
+            "memory_conflict",
+            f"the record is at version {latest.number}, not {if_version}",
+            param="If-Match",
+            detail={"version": latest.number},
+        )

@@ -6,8 +6,10 @@ A view is fed the verified memories of a stream in order. How they add up:
 2. a `supersede` of a record's latest version is its next version; it also brings a forgotten record back;
 3. a `retract` of a record's latest version forgets it; with the reason `erased` or `deleted` the record is in no
    answer any more, at no instant;
-4. any other statement about this stream's records changes nothing (an author corrects through this server), and
-   a `supersede` whose target is elsewhere is a record of its own.
+4. a `retract` or `supersede` of a record's latest version that the actor wrote in another stream (`heed`) forgets it
+   as of then;
+5. any other statement about this stream's records changes nothing, and a `supersede` whose target is elsewhere is a
+   record of its own.
 
 A version stands from its own time to the time of what closed it, both as signed.
 """
@@ -15,12 +17,13 @@ A version stands from its own time to the time of what closed it, both as signed
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from hn_memory.protocol.chain import ChainHead
 from hn_memory.service.keeping import Held
+from hn_memory.uhp.hn.elsewhere import Closing
 from hn_memory.uhp.hn.trailers import split
 from hn_memory.uhp.instants import parse_instant
 from hn_memory.uhp.ranking import WordIndex
@@ -82,6 +85,7 @@ class View:
         self._foreign = foreign
         self.words: WordIndex[str] = WordIndex()
         self.active = 0
+        self.heeded = 0
         self.written_ms = 0
         self._chains: dict[str, Chain] = {}
         self._order: list[Chain] = []
@@ -137,6 +141,14 @@ class View:
         self._did[held.id] = (len(target.versions) - 1, at)
         if not target.gone:
             self.words.add(target.id, searched(draft.content, draft))
+
+    def heed(self, closings: Sequence[Closing]) -> None:
+        """Take in what is said elsewhere: all of it, of which what was heeded before is passed over."""
+        for closing in closings[self.heeded :]:
+            chain = self._owners.get(closing.target)
+            if chain is not None and chain.versions[-1].memory == closing.target:
+                self._close(chain, closing.written, closing.at, closing.reason)
+        self.heeded = len(closings)
 
     def _close(self, chain: Chain, closed: str, at: int, reason: str) -> None:
         latest = chain.versions[-1]

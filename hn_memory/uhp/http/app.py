@@ -52,6 +52,8 @@ ROUTES: Final[tuple[Route, ...]] = (
 
 _LOG: Final = logging.getLogger("hn.uhp")
 _SWEEP_SECONDS: Final = 600.0
+_LOOK_SECONDS: Final = 2.0
+_LOOK_SHARE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def make_app(opened: Callable[[], Server]) -> ASGIApp:
         server = opened()
         held.append(server)
         threads.append(Workers())
-        tasks = [asyncio.create_task(_sweep(server, threads[0]))]
+        tasks = [asyncio.create_task(run(server, threads[0])) for run in (_sweep, _look_around)]
         if server.settings.consolidate:
             tasks.append(asyncio.create_task(_consolidate(server, threads[0])))
         try:
@@ -128,12 +130,22 @@ async def _sweep(server: Server, workers: Workers) -> None:
     while True:
         with contextlib.suppress(UhpError):
             await loop.run_in_executor(workers.writer, server.finish_drops)
-            await loop.run_in_executor(workers.changer, server.look_around)
             await loop.run_in_executor(workers.writer, server.uploads.sweep)
             await loop.run_in_executor(workers.writer, server.runs.recover)
             await loop.run_in_executor(workers.writer, server.jobs.recover)
             await loop.run_in_executor(workers.changer, server.ledger.sweep)
         await asyncio.sleep(_SWEEP_SECONDS)
+
+
+async def _look_around(server: Server, workers: Workers) -> None:
+    """Meet streams that appeared: of others as memories, of this server's actor for what they say of its records."""
+    loop = asyncio.get_running_loop()
+    while True:
+        begun = loop.time()
+        with contextlib.suppress(UhpError):
+            await loop.run_in_executor(workers.changer, server.look_around)
+        # Where there are many refs a look takes long, and is taken the more seldom.
+        await asyncio.sleep(max(_LOOK_SECONDS, (loop.time() - begun) * _LOOK_SHARE))
 
 
 async def _consolidate(server: Server, workers: Workers) -> None:
