@@ -11,10 +11,10 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from hn_memory.errors import NotFoundError, UsageError
@@ -151,26 +151,19 @@ def revoke_key(store: Store, key: str) -> dict[str, Any]:
 
 
 def change_group(store: Store, name: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> dict[str, Any]:
-    """Add and remove members of a group; `name` is with or without `group:`. Members may be groups.
+    """Add and remove members of a group; `name` is with or without `group:`. Members may be groups that have members.
 
     Raises:
-        UsageError `principal-invalid`.
-        NotFoundError `member-unknown`: one to remove is no member; nothing is changed.
+        UsageError `principal-invalid`; `group-loop`: a group would hold itself.
+        NotFoundError `group-unknown`: the group to take from, or a group to add, has no members; `member-unknown`: one
+            to remove is no member. Nothing is changed then.
     """
     group = name if name.startswith("group:") else f"group:{name}"
     for principal in (group, *add, *remove):
         _require_principal(principal)
     table = schema.member
     with store.changing() as (connection, _):
-        here = set(connection.execute(select(table.c.principal).where(table.c.group_id == group)).scalars())
-        for principal in remove:
-            if principal not in here:
-                raise NotFoundError(
-                    "member-unknown",
-                    f"{principal[:160]!a} is no member of {group[:160]!a}",
-                    hint="`hn uhp group list` shows who is.",
-                    field="members",
-                )
+        _check_members(connection, group, add, remove)
         if add or remove:
             connection.execute(delete(table).where(table.c.group_id == group, table.c.principal.in_([*add, *remove])))
         if add:
@@ -190,6 +183,41 @@ def list_groups(store: Store) -> dict[str, Any]:
         for group, principal in connection.execute(select(table).order_by(table.c.group_id, table.c.principal)):
             groups.setdefault(group, []).append(principal)
     return {"version": 0, "groups": [{"group": group, "members": of} for group, of in groups.items()]}
+
+
+def _check_members(connection: Connection, group: str, add: Sequence[str], remove: Sequence[str]) -> None:
+    groups: dict[str, set[str]] = {}
+    for of, principal in connection.execute(select(schema.member.c.group_id, schema.member.c.principal)):
+        groups.setdefault(of, set()).add(principal)
+    if remove and group not in groups:
+        raise NotFoundError(
+            "group-unknown", f"there is no {group}", hint="`hn uhp group list` shows all.", field="group"
+        )
+    for principal in remove:
+        if principal not in groups[group]:
+            raise NotFoundError(
+                "member-unknown",
+                f"{principal} is no member of {group}",
+                hint="`hn uhp group list` shows who is.",
+                field="members",
+            )
+    for principal in add:
+        if principal.startswith("group:") and principal != group and principal not in groups:
+            raise NotFoundError(
+                "group-unknown", f"there is no {principal}", hint="Give it members of its own first.", field="members"
+            )
+        if group in _reached(groups, principal):
+            raise UsageError("group-loop", f"{group} would be a member of itself through {principal}", field="members")
+
+
+def _reached(groups: Mapping[str, set[str]], principal: str) -> set[str]:
+    """A principal and all that are its members, directly or by one another."""
+    seen: set[str] = set()
+    waiting = {principal}
+    while waiting:
+        seen |= waiting
+        waiting = {one for name in waiting for one in groups.get(name, ())} - seen
+    return seen
 
 
 def _require_principal(text: str) -> None:

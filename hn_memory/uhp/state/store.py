@@ -12,8 +12,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from mmap import mmap
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, insert, select,
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
-from hn_memory.errors import HnError, UsageError
+from hn_memory.errors import ConflictError, HnError, UsageError
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.uhp.faults import UhpError
 from hn_memory.uhp.state import schema
@@ -32,6 +33,8 @@ MARK: Final = "uhp/mark"
 _MARK_BYTES: Final = 16
 _TRUSTED_SECONDS: Final = 1.0
 _BUSY_MS: Final = 10_000
+_COPY: Final = "Put a copy of it back. The streams hold every version, but not the tree, the grants and the keys."
+_PLACE: Final = "Check the file's owner and mode, and its directory."
 _ACTOR: Final = "actor"
 _VERSION: Final = "version"
 
@@ -228,19 +231,55 @@ def _unavailable(engine: Engine, error: DBAPIError) -> HnError:
     if engine.dialect.name == "sqlite":
         code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            reason = "its file is damaged, or no database of SQLite"
-            hint = "Put a copy of it back. The streams hold every version, but not the tree, the grants and the keys."
+            reason, hint = "its file is damaged, or no database of SQLite", _COPY
         elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-            reason, hint = "its file cannot be opened or written", "Check the file's owner and mode, and its directory."
+            reason, hint = "its file cannot be opened or written", _PLACE
         elif code == sqlite3.SQLITE_BUSY:
             reason, hint = "another program holds its file", "Try again when it has let go of it."
-    return HnError("state-unavailable", f"the server's state cannot be opened: {reason}", hint=hint)
+    return _unusable(reason, hint)
+
+
+def _unusable(reason: str, hint: str) -> HnError:
+    return HnError("state-unavailable", f"the server's state cannot be opened: {reason}", hint=hint, field="state")
+
+
+def _empty_database() -> bytes:
+    """A database without tables. A file begins as this and never with no bytes, which so means that they were lost."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("PRAGMA user_version = 1")
+        return connection.serialize()
+
+
+def _make_file(path: Path) -> None:
+    """Create a state file that is named by URL, for this user alone, as a whole; one that is there stays."""
+    if not path.exists():
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_empty_database())
+                with suppress(FileExistsError):
+                    os.link(temporary, path)
+            finally:
+                temporary.unlink()
+        except OSError as error:
+            raise _unusable(f"its file cannot be made: {error.strerror}", _PLACE) from None
+    if path.is_file() and path.stat().st_size == 0:
+        raise _unusable("its file is empty, so what it held is lost", _COPY)
 
 
 def _url(files: PrivateFiles, url: str | None) -> URL:
     if url is None:
         # Created by us and so private; SQLite gives its companion files the same mode.
-        os.close(files.open(FILE))
+        if not files.path(FILE).exists():
+            with suppress(ConflictError):
+                files.create(FILE, _empty_database())
+        handle = files.open(FILE)
+        size = os.fstat(handle).st_size
+        os.close(handle)
+        if size == 0:
+            raise _unusable("its file is empty, so what it held is lost", _COPY)
         return URL.create("sqlite+pysqlite", database=str(files.path(FILE)))
     try:
         made = make_url(url)
@@ -253,10 +292,8 @@ def _url(files: PrivateFiles, url: str | None) -> URL:
         )
     if backend == "postgresql":
         return made.set(drivername="postgresql+psycopg")
-    if made.database and made.database != ":memory:":
-        # As the default one: nobody else reads it. SQLite gives its companion files the same mode.
-        with suppress(OSError):
-            os.close(os.open(made.database, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    if made.database and made.database != ":memory:" and not made.database.startswith("file:"):
+        _make_file(Path(made.database))
     return made
 
 
