@@ -9,6 +9,7 @@ reach elsewhere, and no `pattern`, whose cost its author chooses.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -93,11 +94,11 @@ def _require(holds: bool, where: str, what: str) -> None:
 
 def _check(schema: Mapping[str, Any], value: Any, where: str) -> None:
     if "type" in schema and not any(_TYPES[name](value) for name in _names(schema["type"])):
-        raise invalid(f"{where} is {' or '.join(_names(schema['type']))}", where)
+        raise invalid(f"{where} must be of type {' or '.join(_names(schema['type']))}", where)
     if "const" in schema and not _same(value, schema["const"]):
-        raise invalid(f"{where} has one value alone", where)
+        raise invalid(f"{where} must be {_listed([schema['const']])}", where)
     if "enum" in schema and not any(_same(value, one) for one in schema["enum"]):
-        raise invalid(f"{where} is none of its values", where)
+        raise invalid(f"{where} must be one of {_listed(schema['enum'])}", where)
     if isinstance(value, dict):
         _check_object(schema, value, where)
     elif isinstance(value, list):
@@ -114,12 +115,12 @@ def _check_object(schema: Mapping[str, Any], value: Mapping[str, Any], where: st
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
-            raise invalid(f"{where} lacks {name}", f"{where}.{name}")
+            raise invalid(f"{where}.{name} must be given", f"{where}.{name}")
     for name, inner in value.items():
         if name in properties:
             _check(properties[name], inner, f"{where}.{name}")
         elif not schema.get("additionalProperties", True):
-            raise invalid(f"{where} has no {name}", f"{where}.{name}")
+            raise invalid(f"{where}.{name} is none of the query's parameters", f"{where}.{name}")
 
 
 def _check_size(schema: Mapping[str, Any], size: int, kind: str, where: str) -> None:
@@ -135,6 +136,12 @@ def _check_number(schema: Mapping[str, Any], value: float, where: str) -> None:
     )
     if not fits:
         raise invalid(f"{where} is too small or too large", where)
+
+
+def _listed(values: list[Any]) -> str:
+    """JSON values for a message, the first few where there are many."""
+    shown = [json.dumps(value, ensure_ascii=True)[:60] for value in values[:8]]
+    return ", ".join(shown) + (", ..." if len(values) > 8 else "")
 
 
 def _is_number(value: Any) -> bool:

@@ -86,6 +86,8 @@ BAD_BODIES: dict[str, bytes] = {
     "a list": b"[]",
     "a number for a name": b'{"name": 1}',
     "no name": b"{}",
+    "a field twice": b'{"name": "x", "description": "a", "description": "b"}',
+    "a field of attributes twice": b'{"name": "x", "more": [{"a": {"b": 1, "b": 1}}]}',
     "null for a name": b'{"name": null}',
     "a text for a flag": b'{"name": "x", "restricted": "true"}',
 }
@@ -95,6 +97,40 @@ BAD_BODIES: dict[str, bytes] = {
 def test_malformed_bodies(running: Running, name: str) -> None:
     found = error(raw(running, "POST", "/v1/memories", BAD_BODIES[name]), 400, "invalid_input")
     assert found["type"] == "invalid_request_error" and "Traceback" not in found["message"]
+
+
+def test_what_is_named_twice_or_is_none_of_ours(running: Running, api: Api, memory: str) -> None:
+    found = error(raw(running, "POST", "/v1/memories", BAD_BODIES["a field twice"]), 400, "invalid_input")
+    assert (found["param"], found["message"]) == ("description", 'an object of the body names "description" twice')
+    for target, param in (
+        ("/v1/memories?limt=3", "limt"),
+        (f"/v1/memories/{memory}?as_of=2026-01-01T00:00:00Z", "as_of"),
+        (f"/v1/memories/{memory}/records?limit=3&limit=4", "limit"),
+    ):
+        found = error(api.get(target), 400, "invalid_input")
+        assert found["param"] == param and f'"{param}"' in found["message"]
+    # Unknown fields of a body are ignored, as the protocol says.
+    assert api.remember(memory, "x", written_by={"kind": "person", "id": "eve"}, more=1)["written_by"]["id"] == "ada"
+
+
+def test_refusals_speak_of_what_was_sent(api: Api, memory: str) -> None:
+    for body, wanted in (
+        ({"content": 1}, "content: it should be a text, or an object that names a file"),
+        ({}, "content: it must be given"),
+        ({"content": "x", "references": [{"memory_id": 1}]}, "references.0.memory_id: it should be a text"),
+    ):
+        assert error(api.post(memory, "records", json=body), 400, "invalid_input")["message"] == wanted
+    query = {
+        "description": "d", "requires": "read", "language": "sql", "body": "SELECT record_id FROM record",
+        "params": {"type": "object", "properties": {"n": {"type": "integer"}, "c": {"enum": ["a", "b"]}}},
+    }  # fmt: skip
+    ok(api.call("PUT", memory, "queries", "worded", json=query))
+    for params, wanted in (
+        ({"n": "x"}, "params.n must be of type integer"),
+        ({"c": 1}, 'params.c must be one of "a", "b"'),
+    ):
+        found = error(api.post(memory, "queries", "worded", json={"params": params}), 422, "memory_invalid")
+        assert found["message"] == wanted
 
 
 def test_large_bodies(running: Running, api: Api, memory: str) -> None:

@@ -5,7 +5,8 @@ The rules, each a refusal with 400 `invalid_input` (the size: 413 `input_too_lar
 1. at most 1 MiB, and what arrives beyond is not read;
 2. valid UTF-8, one JSON value, no NaN or Infinity, no half of a surrogate pair;
 3. nested at most 32 deep;
-4. integers of 64 bits, fractions that a double holds.
+4. integers of 64 bits, fractions that a double holds;
+5. no object names a field twice: readers would differ in which of the two they take.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def parse_json(data: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise malformed(f"the body is not UTF-8 at byte {error.start}") from None
     try:
-        value = json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=_constant)
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_fraction, parse_constant=_constant
+        )
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
@@ -104,6 +107,16 @@ def _check_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise malformed("a text holds half of a surrogate pair") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for at, name in enumerate(names) if name in names[:at])[:80]
+        shown = twice.encode("ascii", "backslashreplace").decode()
+        raise malformed(f'an object of the body names "{shown}" twice', shown)
+    return value
 
 
 def _integer(digits: str) -> int:

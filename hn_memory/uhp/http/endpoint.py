@@ -8,7 +8,7 @@ state run in another.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
@@ -106,7 +106,7 @@ class Endpoint:
         headers = {name: value for name, value in scope["headers"]}
         server = self._server()
         route = self.route
-        query = _query(scope["query_string"])
+        query = _query(scope["query_string"], route.query_names)
         if route.open:
             caller, key = Caller(server.store.snapshot(), "credential:anonymous", 0), _NOBODY
         else:
@@ -302,7 +302,7 @@ def _idempotency_key(header: bytes | None) -> str | None:
     return name
 
 
-def _query(data: bytes) -> dict[str, str]:
+def _query(data: bytes, names: Collection[str]) -> dict[str, str]:
     if not data:
         return {}
     try:
@@ -312,6 +312,12 @@ def _query(data: bytes) -> dict[str, str]:
     found = dict(pairs)
     if "\0" in data.decode("ascii") or any("\0" in value for value in found.values()):
         raise malformed("the query string holds a NUL")
+    for at, (name, _) in enumerate(pairs):
+        shown = name[:80].encode("ascii", "backslashreplace").decode()
+        if name not in names:
+            raise malformed(f'there is no query parameter "{shown}" here', shown)
+        if any(name == other for other, _ in pairs[:at]):
+            raise malformed(f'the query parameter "{shown}" is given twice', shown)
     return found
 
 

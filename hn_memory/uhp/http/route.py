@@ -152,6 +152,11 @@ class Route:
         """The route's name in logs, metrics and the document."""
         return f"{self.method} {self.path}"
 
+    @property
+    def query_names(self) -> tuple[str, ...]:
+        """The query parameters it takes; any other is refused, for it would change nothing in silence."""
+        return tuple(one.name for one in self.parameters if one.place == "query")
+
 
 @dataclass(frozen=True, slots=True)
 class Raw:
@@ -166,6 +171,21 @@ class Raw:
 _TYPE_ERRORS: Final = ("missing", "_type", "_parsing", "model_attributes", "is_instance", "int_from_float", "union_tag")
 
 
+# What pydantic says in terms of its own, in terms of the caller's.
+_WORDS: Final = {
+    "missing": "it must be given",
+    "union_tag_not_found": "it should be a text, or an object that names a file",
+    "string_type": "it should be a text",
+    "int_type": "it should be a whole number",
+    "bool_type": "it should be true or false",
+    "list_type": "it should be a list",
+    "dict_type": "it should be an object",
+    "model_type": "it should be an object",
+    "model_attributes_type": "it should be an object",
+    "string_pattern_mismatch": "it holds control characters, or nothing but spaces",
+}
+
+
 def checked(model: type[BaseModel], value: Any) -> Any:
     """The body as its model.
 
@@ -178,7 +198,8 @@ def checked(model: type[BaseModel], value: Any) -> Any:
         found = error.errors(include_url=False, include_input=False, include_context=False)
     first = next((one for one in found if _is_type(one["type"])), found[0])
     where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("="))
-    message = f"{where or 'the body'}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    said = _WORDS.get(first["type"]) or first["msg"][0].lower() + first["msg"][1:]
+    message = f"{where or 'the body'}: {said.replace('input should', 'it should')}"
     if any(_is_type(one["type"]) for one in found):
         raise malformed(message, where or None)
     raise invalid(message, where or None)
