@@ -6,6 +6,8 @@ one line for a person; it holds no path, no host name, no key and nothing of a m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from hn_memory.errors import ConflictError, HnError
@@ -123,3 +125,12 @@ def from_hn(error: HnError) -> UhpError:
     if isinstance(error, ConflictError):
         return UhpError("memory_unavailable", "the repository is busy; try again")
     return UhpError("memory_unavailable", f"the repository did not take it ({error.code})")
+
+
+@contextmanager
+def worded() -> Iterator[None]:
+    """A refusal of the repository as one of the protocol's."""
+    try:
+        yield
+    except HnError as error:
+        raise from_hn(error) from None

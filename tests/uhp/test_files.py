@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -271,3 +273,24 @@ def test_any_form_is_read_or_refused(data: bytes, boundary: str, name: str) -> N
         assert sent.data == data and sent.name == name
     except UhpError as refusal:
         assert refusal.status in (400, 422)
+
+
+def test_what_a_killed_write_left_goes_at_the_next_start(repository: Path) -> None:
+    with Running(repository) as server:
+        mine = server.api("person:ada")
+        memory = mine.create("Left")
+        record = remember(mine, memory, upload(mine, b"kept"))["id"]
+        (kept,) = [ref for ref in refs(repository) if memory in ref]
+        # As they are after the end of a process between the files and the stream; and one that nobody can judge.
+        below = kept.rpartition(f"/{record}/")[0]
+        left = [f"{below}/{record}/2", f"{below}/hrec_{'0' * 32}/1"]
+        unknown = f"{below.rpartition('/')[0]}/hmem_{'0' * 32}/{record}/1"
+        for name in (*left, unknown):
+            subprocess.run(["git", "update-ref", name, kept], cwd=repository, check=True)
+        server.restart(signal.SIGKILL)
+        until = time.monotonic() + 30
+        while set(left) & set(refs(repository)):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert {kept, unknown} <= set(refs(repository))
+        assert content(server.api("person:ada"), memory, record).content == b"kept"

@@ -11,7 +11,7 @@ Git next prunes what nothing holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from hn_memory.repository.base import RefUpdate, Repository
@@ -87,6 +87,18 @@ class Files:
         below = [memory] if records is None else [f"{memory}/{record}" for record in records]
         self._delete(repository, (name for one in below for name in self._below(repository, one)))
 
+    def mend(self, repository: Repository, stands: Callable[[str, str, int], bool]) -> None:
+        """Let go of what a killed process left: files of versions that were never written, or were erased.
+
+        Args:
+            stands: is there this version (memory, record, number)? Nobody may be writing meanwhile.
+        """
+        names = [ref.name for ref in repository.refs(f"{self._root}/") if "/uploads/" not in ref.name]
+        # A ref of another form is none of ours.
+        parts = self._root.count("/") + 3
+        ours = [name for name in names if name.count("/") == parts and name.rpartition("/")[2].isdigit()]
+        self._delete(repository, (name for name in ours if not stands(*_version_of(name))))
+
     def is_here(self, repository: Repository, version: Version) -> bool:
         """Can the file that is a version's content be read?"""
         content = version.content
@@ -126,3 +138,8 @@ class Files:
         ]
         if updates:
             repository.update_refs(updates, _MESSAGE)
+
+
+def _version_of(name: str) -> tuple[str, str, int]:
+    memory, record, number = name.split("/")[-3:]
+    return memory, record, int(number)

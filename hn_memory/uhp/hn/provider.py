@@ -7,8 +7,8 @@ under one lock; a view is brought up to the ref before each answer, so that what
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from threading import Lock, RLock
 from typing import Any, Final
@@ -21,7 +21,7 @@ from hn_memory.repository.writer import Statement
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Followed, Held, Saying, append_decided, follow, head_commit
 from hn_memory.service.write import challenge
-from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_not_found
+from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed, record_not_found, worded
 from hn_memory.uhp.hn.elsewhere import Elsewhere
 from hn_memory.uhp.hn.files import Files
 from hn_memory.uhp.hn.queries import DESCRIPTION, LANGUAGE, Queries
@@ -154,11 +154,11 @@ class HnProvider(Provider):
         return self._queries.run(memory, state, versions, language, statement, params)
 
     def read(self, version: Version) -> bytes:
-        with self._lock, _worded():
+        with self._lock, worded():
             return self._files.read(self._reader.repository, version)
 
     def is_here(self, version: Version) -> bool:
-        with self._lock, _worded():
+        with self._lock, worded():
             return self._files.is_here(self._reader.repository, version)
 
     def find(self, memory: str, token: str) -> list[Version] | None:
@@ -236,7 +236,7 @@ class HnProvider(Provider):
         found: list[str] = []
         self._append(memory, decide, unwitnessed)
         self._queries.forget(memory)
-        with self._writing, _worded():
+        with self._writing, worded():
             self._files.forget(self._writer.repository, memory, found)
         # The signed commits stay in the stream, here and wherever it was sent: nothing can be promised for them.
         return Erased(tuple(found), tuple(found))
@@ -249,16 +249,25 @@ class HnProvider(Provider):
         while self._append(memory, decide, unwitnessed):
             pass
         self._queries.forget(memory)
-        with self._writing, _worded():
+        with self._writing, worded():
             self._files.forget(self._writer.repository, memory)
 
     def take(self, file: str, created: int, data: bytes) -> str:
-        with self._writing, _worded():
+        with self._writing, worded():
             return self._files.take(self._writer.repository, file, created, data)
 
     def release(self, before: int) -> None:
-        with self._writing, _worded():
+        def stands(memory: str, record: str, number: int) -> bool:
+            with self._lock, suppress(UhpError):
+                view = self._view(memory)
+                # Of a stream that is not here, or does not verify, nobody knows what it said.
+                return view.head is None or view.holds(record, number)
+            return True
+
+        # In turn, so that no write of another server is between its files and its records.
+        with self._writing, self._turn, worded():
             self._files.release(self._writer.repository, before)
+            self._files.mend(self._writer.repository, stands)
 
     def challenge(self, target: str, reason: str) -> dict[str, Any]:
         """Dispute a memory by its ID, signed by this server's actor, in that actor's default stream."""
@@ -340,7 +349,7 @@ class HnProvider(Provider):
             if not wish.settled:
                 with self._turn:
                     self._carry_out(wish)
-        with _worded():
+        with worded():
             return wish.result()
 
     def _carry_out(self, wish: Wish) -> None:
@@ -422,15 +431,6 @@ class HnProvider(Provider):
 
 class _AgainError(Exception):
     """Leaves an append of several writes, one of which has been refused at the last moment."""
-
-
-@contextmanager
-def _worded() -> Iterator[None]:
-    """A refusal of the repository as one of the protocol's."""
-    try:
-        yield
-    except HnError as error:
-        raise from_hn(error) from None
 
 
 def _chain(view: View, record: str) -> Chain:

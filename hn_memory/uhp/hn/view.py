@@ -167,6 +167,11 @@ class View:
         found = self._chains.get(record)
         return None if found is None or found.gone else found
 
+    def holds(self, record: str, number: int) -> bool:
+        """Is this version of a record here, and the record not erased?"""
+        chain = self.chain(record)
+        return chain is not None and number <= len(chain.versions)
+
     def to_erase(self, records: Iterable[str]) -> list[Chain]:
         """Records by their ids that are here or were erased already."""
         chains = (self._chains.get(record) for record in dict.fromkeys(records))
