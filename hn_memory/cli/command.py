@@ -154,13 +154,13 @@ def _option(declared: declare.Option) -> click.Option:
         multiple=declared.multiple,
         required=declared.required,
         help=declared.help,
-        shell_complete=None if declared.complete is None else completing(declared.complete),
+        shell_complete=None if declared.values is None else completing(declared.values),
     )
 
 
-def completing(complete: declare.Complete) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Candidates as click asks for them."""
-    return lambda ctx, parameter, incomplete: complete(incomplete)
+def completing(values: declare.Values) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """The values that begin with what is typed so far, as click asks for them."""
+    return lambda ctx, parameter, incomplete: [one for one in values() if one.startswith(incomplete)]
 
 
 def session_of(ctx: click.Context) -> Session:

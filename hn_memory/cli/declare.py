@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import click
 
-    Complete = Callable[[str], list[str]]
+    Values = Callable[[], Iterable[str]]
 
 TEXT: Final = "text"
 """Becomes text somewhere and so must be valid UTF-8."""
@@ -40,7 +40,7 @@ class Option(NamedTuple):
         metavar: what stands for the value in the help.
         multiple: may be repeated; the parameter is then a tuple, empty where the option is not given.
         required: click refuses a line without it.
-        complete: the values that begin with what is typed so far, for a shell.
+        values: what it may be, for a shell to complete; asked for only then.
     """
 
     flags: tuple[str, ...]
@@ -50,7 +50,7 @@ class Option(NamedTuple):
     metavar: str | None
     multiple: bool
     required: bool
-    complete: Complete | None
+    values: Values | None
 
 
 class Argument(NamedTuple):
@@ -120,11 +120,11 @@ def option(
     metavar: str | None = None,
     multiple: bool = False,
     required: bool = False,
-    complete: Complete | None = None,
+    values: Values | None = None,
 ) -> Option:
     """An option that takes a value; without `name` it fills the parameter of its longest spelling."""
     name = name or max(flags, key=len).lstrip("-").replace("-", "_")
-    return Option(flags, name, help, type, metavar, multiple, required, complete)
+    return Option(flags, name, help, type, metavar, multiple, required, values)
 
 
 def switch(*flags: str, help: str) -> Option:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.cli.declare import NUMBER, Option, option, switch
-from hn_memory.cli.record_options import complete_kinds
+from hn_memory.cli.record_options import kinds
 
 if TYPE_CHECKING:
     from hn_memory.protocol.query import Request
@@ -29,18 +29,18 @@ FLAGS: Final = {
 """Options that narrow or bound an answer, by the parameters that they fill."""
 
 
-def complete_lifecycles(incomplete: str) -> list[str]:
-    """Shell completion of lifecycles, with `all`."""
+def lifecycles() -> tuple[str, ...]:
+    """Lifecycles, and `all`."""
     from hn_memory.protocol.projection import LIFECYCLES
 
-    return [name for name in (*LIFECYCLES, "all") if name.startswith(incomplete)]
+    return (*LIFECYCLES, "all")
 
 
-def complete_trust(incomplete: str) -> list[str]:
-    """Shell completion of trust classes."""
+def trust_classes() -> tuple[str, ...]:
+    """The classes of trust."""
     from hn_memory.protocol.policy import TRUST_CLASSES
 
-    return [name for name in TRUST_CLASSES if name.startswith(incomplete)]
+    return TRUST_CLASSES
 
 
 CHECK_EVIDENCE: Final = switch("--check-evidence", help="Say whether the code under each record has changed since.")
@@ -66,7 +66,7 @@ def recall_options(
             name="kinds",
             metavar="KIND",
             multiple=True,
-            complete=complete_kinds,
+            values=kinds,
             help="assumption, attempt, decision, handoff, observation or verification. Repeatable.",
         ),
         option("-p", "--path", metavar="PATH", help=path),
@@ -76,7 +76,7 @@ def recall_options(
             "--lifecycle",
             metavar="STATE",
             multiple=True,
-            complete=complete_lifecycles,
+            values=lifecycles,
             help="active, superseded, retracted, branching, dependency-missing, or all alone. Repeatable.  "
             "[default: active]",
         ),
@@ -84,7 +84,7 @@ def recall_options(
             "--trust",
             metavar="CLASS",
             multiple=True,
-            complete=complete_trust,
+            values=trust_classes,
             help="qualified, policy-missing, actor-untrusted or kind-untrusted. Repeatable.  [default: qualified]",
         ),
         switch("--include-untrusted", help="Show every trust class; it stays what it is."),

@@ -35,18 +35,36 @@ _EXCLUSIVE: Final = {
 _CONTEXT: Final = ("at", "applies")
 
 
-def complete_kinds(incomplete: str) -> list[str]:
-    """Shell completion of record kinds."""
+def kinds() -> tuple[str, ...]:
+    """The kinds of records."""
     from hn_memory.protocol.identifiers import KINDS
 
-    return [kind for kind in KINDS if kind.startswith(incomplete)]
+    return KINDS
 
 
-def complete_modes(incomplete: str) -> list[str]:
-    """Shell completion of applicability modes."""
+def modes() -> tuple[str, ...]:
+    """Where a record may apply."""
     from hn_memory.protocol.record import MODES
 
-    return [mode for mode in MODES if mode.startswith(incomplete)]
+    return MODES
+
+
+KIND: Final = option(
+    "-k",
+    "--kind",
+    metavar="KIND",
+    values=kinds,
+    help="assumption, attempt, decision, handoff, observation or verification.",
+)
+EVIDENCE: Final = option(
+    "-e",
+    "--evidence",
+    metavar="ID",
+    multiple=True,
+    help="git:OID, event:sha256:HEX or memory:sha256:HEX. Repeatable.",
+)
+STREAM: Final = option("--stream", metavar="ID", help="The stream to append to, or `new`.")
+"""What several of the commands that write take."""
 
 
 def record_options(*, handoff: bool = False) -> list[Option]:
@@ -58,17 +76,11 @@ def record_options(*, handoff: bool = False) -> list[Option]:
         option(
             "--applies",
             metavar="MODE",
-            complete=complete_modes,
+            values=modes,
             help="exact, descendants or subject.  [default: descendants]",
         ),
         option("-t", "--topic", name="topics", metavar="TOPIC", multiple=True, help="A label. Repeatable."),
-        option(
-            "-e",
-            "--evidence",
-            metavar="ID",
-            multiple=True,
-            help="git:OID, event:sha256:HEX or memory:sha256:HEX. Repeatable.",
-        ),
+        EVIDENCE,
         option("-p", "--path", name="paths", metavar="PATH", multiple=True, help="A file it is about. Repeatable."),
         option(
             "--blob",
@@ -88,7 +100,7 @@ def record_options(*, handoff: bool = False) -> list[Option]:
                 ("--next-action", "next_actions", "Proposed next step, inert"),
             )
         ),
-        option("--stream", metavar="ID", help="The stream to append to, or `new`."),
+        STREAM,
         option(
             "--input",
             name="input_file",

@@ -49,6 +49,7 @@ class Rows:
         self._released: set[bytes] = set()
         self._class_records: dict[int, int] = {}
         self._site_checks: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        # What path pairs were judged by, kept as long as these rows are worked on: thousands share a few commits.
         self._world: RepositoryWorld | None = None
         self._emptied = False
         self._unnamed: dict[str, set[int]] = {}

@@ -27,7 +27,8 @@ class _Repeated(dict[str, Any]):
     name: str
 
 
-def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
+def first_repeated(pairs: list[tuple[str, Any]]) -> str:
+    """The first name that stands a second time among an object's pairs, one of which does."""
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
@@ -39,7 +40,7 @@ def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
 def _refuse_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise _DuplicateFieldError(_first_repeated(pairs))
+        raise _DuplicateFieldError(first_repeated(pairs))
     return result
 
 
@@ -47,7 +48,7 @@ def _mark_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         result = _Repeated(result)
-        result.name = _first_repeated(pairs)
+        result.name = first_repeated(pairs)
     return result
 
 

@@ -123,12 +123,10 @@ def measure(
     known = arrived or {}
 
     def sizes_of(oids: Iterable[str]) -> dict[str, int]:
-        found = {oid: known[oid][1] if oid in known else -1 for oid in oids}
-        unknown = [oid for oid, size in found.items() if size < 0]
-        for oid in unknown:
-            del found[oid]
-        found.update((oid, info.size) for oid, info in repository.info(unknown).items())
-        return found
+        wanted = dict.fromkeys(oids)
+        found = {oid: known[oid][1] for oid in wanted if oid in known}
+        asked = repository.info(oid for oid in wanted if oid not in found)
+        return found | {oid: info.size for oid, info in asked.items()}
 
     sizes = sizes_of(oid for item in walked for oid in (item.commit, item.tree))
     _check(len(walked), sizes, 0, budgets)

@@ -15,7 +15,6 @@ import pygit2
 from pygit2.enums import ConfigLevel, Option, ReferenceType, RepositoryOpenFlag
 
 from hn_memory.errors import HnError
-from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository import reading
 from hn_memory.repository.base import (
     Layout,
@@ -26,7 +25,7 @@ from hn_memory.repository.base import (
     Repository,
     TreeEntry,
 )
-from hn_memory.repository.loose import write_loose
+from hn_memory.repository.loose import write_all
 from hn_memory.repository.process import ProcessRepository, store_refused
 from hn_memory.repository.refwriter import IDENTITY, moved, one_line
 
@@ -171,14 +170,10 @@ class LibgitRepository(Repository):
     def write_objects(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
         if len(objects) > _LOOSE_LIMIT or self._special():
             return self._git.write_objects(objects)
-        place = str(self.layout.objects)
-        named = [(object_id(kind, data, self.layout.object_format), kind, data) for kind, data in objects]
         try:
-            for oid, kind, data in named:
-                write_loose(place, oid, kind, data)
+            return write_all(str(self.layout.objects), objects, self.layout.object_format)
         except OSError as error:
             raise store_refused(self.layout.objects, error.strerror or "unknown reason") from error
-        return [oid for oid, _, _ in named]
 
     def write_pack(self, count: int, objects: Iterable[tuple[ObjectType, bytes]]) -> None:
         if count > _LOOSE_LIMIT:

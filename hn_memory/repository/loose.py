@@ -8,15 +8,31 @@ not at all, and is read-only. As with Git's own default for loose objects, nothi
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from hn_memory.repository.base import ObjectType
+from hn_memory.protocol.gitobject import object_id
+from hn_memory.repository.base import ObjectFormat, ObjectType
 from hn_memory.repository.deflate import deflate
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _MODE: Final = 0o444
 _TEMPORARY: Final = "tmp_obj_"
+
+
+def write_all(objects: str, named: Iterable[tuple[ObjectType, bytes]], object_format: ObjectFormat) -> list[str]:
+    """Store objects below a directory; their IDs.
+
+    Raises:
+        OSError: as `write_loose`; what was stored before stays, and is no harm.
+    """
+    oids: list[str] = []
+    for kind, data in named:
+        oid = object_id(kind, data, object_format)
+        write_loose(objects, oid, kind, data)
+        oids.append(oid)
+    return oids
 
 
 def write_loose(objects: str, oid: str, kind: ObjectType, data: bytes) -> None:

@@ -212,9 +212,11 @@ class ProcessRepository(Repository):
         if not objects:
             return []
         if len(objects) <= _FEW and self._store_is_plain():
+            from hn_memory.repository.loose import write_all
+
             with suppress(OSError):
                 # Where it fails, Git tries again, and says why.
-                return self._write_loose(objects)
+                return write_all(str(self.layout.objects), objects, self.layout.object_format)
         from hn_memory.repository.pack import pack
 
         # Git refuses a pack that holds an object twice.
@@ -225,15 +227,6 @@ class ProcessRepository(Repository):
         if done.status:
             raise store_refused(self.layout.objects, done.reason)
         return [object_id(kind, content, self.layout.object_format) for kind, content in objects]
-
-    def _write_loose(self, objects: Sequence[tuple[ObjectType, bytes]]) -> list[str]:
-        from hn_memory.repository.loose import write_loose
-
-        place = str(self.layout.objects)
-        oids = [object_id(kind, data, self.layout.object_format) for kind, data in objects]
-        for oid, (kind, data) in zip(oids, objects, strict=True):
-            write_loose(place, oid, kind, data)
-        return oids
 
     def _store_is_plain(self) -> bool:
         """Does the store want no more of a new object than that it is whole, by settings that were read just now?"""

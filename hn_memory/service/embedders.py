@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
-from hn_memory.errors import HnError
+from hn_memory.errors import HnError, UsageError
 from hn_memory.protocol.hashing import sha256
-from hn_memory.service.environment import Environment
+from hn_memory.service.environment import Environment, seconds_of
 
 if TYPE_CHECKING:
     from queue import Queue
@@ -312,16 +312,10 @@ def timeout() -> float:
     Raises:
         HnError `embedder-failed`: what is set is no such number.
     """
-    text = os.environ.get(TIMEOUT_VARIABLE, "")
-    if not text:
-        return _TIMEOUT
     try:
-        given = float(text)
-    except ValueError:
-        given = 0.0
-    if not 0 < given <= _TIMEOUT_MAX:
-        raise HnError("embedder-failed", f"{TIMEOUT_VARIABLE} must be seconds, more than 0 and at most {_TIMEOUT_MAX}")
-    return given
+        return seconds_of(TIMEOUT_VARIABLE, _TIMEOUT, _TIMEOUT_MAX)
+    except UsageError as error:
+        raise HnError("embedder-failed", error.message) from None
 
 
 def _wrong_url(url: str) -> str:

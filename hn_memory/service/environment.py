@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hn_memory.errors import UsageError
 from hn_memory.repository.base import Repository
 from hn_memory.repository.clock import Clock, system_clock
 
@@ -193,3 +194,23 @@ class Environment:
         if self._index is not None:
             self._index.close()
         self.repository.close()
+
+
+def seconds_of(variable: str, default: float, most: int) -> float:
+    """A time limit that an environment variable sets, in seconds.
+
+    Raises:
+        UsageError `timeout-invalid`: it is no number, or not more than 0 and at most `most`.
+    """
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= most:
+        raise UsageError(
+            "timeout-invalid", f"{variable} must be seconds, more than 0 and at most {most}", field=variable
+        )
+    return seconds

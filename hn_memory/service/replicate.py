@@ -35,7 +35,7 @@ from hn_memory.replication.selection import load_selection, save_selection, save
 from hn_memory.repository.clock import timestamp
 from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.private import PrivateFiles
-from hn_memory.service.environment import Environment
+from hn_memory.service.environment import Environment, seconds_of
 
 TIMEOUT_VARIABLE: Final = "HN_SYNC_TIMEOUT"
 BUNDLE: Final = "bundle"
@@ -302,20 +302,7 @@ def _is_file(environment: Environment, target: str) -> bool:
 
 
 def _time_limit() -> float:
-    text = os.environ.get(TIMEOUT_VARIABLE, "")
-    if not text:
-        return DEFAULT_TIMEOUT
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= _TIMEOUT_MAX:
-        raise UsageError(
-            "timeout-invalid",
-            f"{TIMEOUT_VARIABLE} must be seconds, more than 0 and at most {_TIMEOUT_MAX}",
-            field=TIMEOUT_VARIABLE,
-        )
-    return seconds
+    return seconds_of(TIMEOUT_VARIABLE, DEFAULT_TIMEOUT, _TIMEOUT_MAX)
 
 
 def _ask(environment: Environment, remote: str, interactive: bool) -> Any:

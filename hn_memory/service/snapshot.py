@@ -31,7 +31,7 @@ def rebuild(environment: Environment) -> dict[str, Any]:
     except UnusableIndexError as error:
         raise HnError("index-unwritable", f"the index was not rebuilt: {error.why}") from None
     environment.note_invalid(index.invalid)
-    policy = policy_at(environment.repository, environment.repository.resolve_commit("HEAD"))
+    context = _at_head(environment)
     tokens, least = term_counts(index.db)
     document: dict[str, Any] = {
         "version": 0,
@@ -41,12 +41,12 @@ def rebuild(environment: Environment) -> dict[str, Any]:
         "tokens": tokens,
         "snapshot": "too-large",
         "bytes": None,
-        "sourceFingerprint": source_fingerprint(policy.digest, index.heads),
+        "sourceFingerprint": source_fingerprint(context.policy.digest, index.heads),
     }
     # Projecting everything for a file that will not be written would take longer than all the rest.
     if least <= limits.SNAPSHOT_BYTES:
         try:
-            size = write_snapshot(_files(environment), _current(environment, index))
+            size = write_snapshot(_files(environment), _snapshot(index, context))
         except HnError as error:
             if error.code != "snapshot-too-large":
                 raise
@@ -84,7 +84,7 @@ def verify(environment: Environment) -> dict[str, Any]:
                 "index-missing", "there is no index", hint="`hn memory index rebuild` writes it."
             ) from None
     else:
-        current = _current(environment, environment.index())
+        current = _snapshot(environment.index(), _at_head(environment))
         if stored.source_fingerprint != current.source_fingerprint:
             raise _bad("stale", "the index snapshot")
         if stored != current:
@@ -160,11 +160,13 @@ def _files(environment: Environment) -> PrivateFiles:
     return PrivateFiles(environment.repository.layout.common_dir)
 
 
-def _current(environment: Environment, index: Index) -> Snapshot:
+def _at_head(environment: Environment) -> Context:
     repository = environment.repository
     commit = repository.resolve_commit("HEAD")
-    policy = policy_at(repository, commit)
-    context = Context(commit, policy, RepositoryWorld(repository, commit))
+    return Context(commit, policy_at(repository, commit), RepositoryWorld(repository, commit))
+
+
+def _snapshot(index: Index, context: Context) -> Snapshot:
     numbers = [n for (n,) in index.db.execute("SELECT n FROM memory WHERE class IS NOT NULL ORDER BY id")]
     rows = project_rows(index.db, numbers, context)
-    return build_snapshot(source_fingerprint(policy.digest, index.heads), (row.document() for row in rows))
+    return build_snapshot(source_fingerprint(context.policy.digest, index.heads), (row.document() for row in rows))

@@ -90,6 +90,7 @@ BAD_BODIES: dict[str, bytes] = {
     "a field of attributes twice": b'{"name": "x", "more": [{"a": {"b": 1, "b": 1}}]}',
     "null for a name": b'{"name": null}',
     "a text for a flag": b'{"name": "x", "restricted": "true"}',
+    "a field twice among very many": b"{%s}" % b",".join(b'"%d":0' % (at % 79_999) for at in range(80_000)),
 }
 
 

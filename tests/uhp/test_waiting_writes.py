@@ -17,6 +17,7 @@ from uhp_harness import make_repository, open_hn
 from hn_memory import open_repository
 from hn_memory.uhp.faults import UhpError
 from hn_memory.uhp.hn.provider import HnProvider
+from hn_memory.uhp.hn.view import View
 from hn_memory.uhp.hn.wishes import Wish, dealt, matching
 from hn_memory.uhp.provider import unwitnessed
 from hn_memory.uhp.values import Author, Draft, Patch, Selection, Version
@@ -47,6 +48,8 @@ def all_at_once(provider: HnProvider, *writes: Callable[[], Any]) -> list[Any]:
             answers[at] = writes[at]()
         except UhpError as error:
             answers[at] = error.code
+        except Exception as error:
+            answers[at] = type(error).__name__
 
     threads = [threading.Thread(target=run, args=(at,)) for at in range(len(writes))]
     with provider._writing:
@@ -114,6 +117,36 @@ def test_a_refused_one_leaves_the_others_alone(provider: HnProvider) -> None:
         "a", "memory_invalid", "memory_busy", "memory_record_not_found", "d",
     ]  # fmt: skip
     assert contents(provider) == ["a", "d"]
+
+
+def test_what_nobody_expected_hits_its_own_write_alone(provider: HnProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(token: str) -> None:
+        raise ZeroDivisionError
+
+    answers = all_at_once(
+        provider,
+        lambda: provider.remember(ONE, [Draft("a")], ADA),
+        lambda: provider.remember(ONE, [Draft("b")], ADA, broken),
+        lambda: provider.remember(OTHER, [Draft("c")], ADA),
+    )
+    assert [answers[0][0].content, answers[1], answers[2][0].content] == ["a", "ZeroDivisionError", "c"]
+    # The view cannot take in what the first memory's append wrote: the other memory's write is none the worse for it.
+    taken = View.extend
+
+    def extend(view: View, *arguments: Any) -> None:
+        if view.memory == ONE:
+            raise MemoryError
+        taken(view, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(View, "extend", extend)
+        answers = all_at_once(
+            provider,
+            lambda: provider.remember(ONE, [Draft("d")], ADA),
+            lambda: provider.remember(OTHER, [Draft("e")], ADA),
+        )
+    assert answers[0] == "MemoryError" and answers[1][0].content == "e"
+    assert contents(provider) == ["a", "d"] and contents(provider, OTHER) == ["c", "e"]
 
 
 def test_of_two_on_one_record_the_second_meets_what_the_first_did(provider: HnProvider) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hn_memory.cli.declare import argument, option
 from hn_memory.cli.declare import command as declare
+from hn_memory.cli.record_options import EVIDENCE, STREAM
 from hn_memory.cli.session import Session
 
 
@@ -12,14 +13,8 @@ from hn_memory.cli.session import Session
     "Dispute a record.",
     argument("target", "TARGET"),
     option("-r", "--reason", metavar="TOKEN", required=True, help="Why, as a token: evidence-mismatch, ..."),
-    option(
-        "-e",
-        "--evidence",
-        metavar="ID",
-        multiple=True,
-        help="git:OID, event:sha256:HEX or memory:sha256:HEX. Repeatable.",
-    ),
-    option("--stream", metavar="ID", help="The stream to append to, or `new`."),
+    EVIDENCE,
+    STREAM,
 )
 def command(session: Session, target: str, reason: str, evidence: tuple[str, ...], stream: str | None) -> None:
     """Sign a dispute of TARGET, a record by anybody, by its full ID.

@@ -9,7 +9,7 @@ import click
 from hn_memory.cli.click_types import TEXT
 from hn_memory.cli.command import LazyGroup, completing, session_of
 from hn_memory.cli.command import command as make
-from hn_memory.cli.record_options import complete_kinds
+from hn_memory.cli.record_options import kinds
 
 COMMANDS: Final = {
     "show": "Show the policy in force at a commit.",
@@ -62,7 +62,7 @@ def check(ctx: click.Context, at: str | None) -> None:
     type=TEXT,
     metavar="KIND",
     multiple=True,
-    shell_complete=completing(complete_kinds),
+    shell_complete=completing(kinds),
     help="A kind to trust them with. Repeatable.  [default: all six, where none is listed yet]",
 )
 @click.pass_context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hn_memory.cli.declare import argument, option
 from hn_memory.cli.declare import command as declare
+from hn_memory.cli.record_options import STREAM
 from hn_memory.cli.session import Session
 
 
@@ -12,7 +13,7 @@ from hn_memory.cli.session import Session
     "Take back a record of your own.",
     argument("target", "TARGET"),
     option("-r", "--reason", metavar="TOKEN", required=True, help="Why, as a token: incorrect, outdated, ..."),
-    option("--stream", metavar="ID", help="The stream to append to, or `new`."),
+    STREAM,
 )
 def command(session: Session, target: str, reason: str, stream: str | None) -> None:
     """Sign a retraction of TARGET, a record of your own, by its full ID.

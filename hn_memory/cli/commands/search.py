@@ -11,10 +11,10 @@ from hn_memory.cli.session import Session
 from hn_memory.errors import UsageError
 
 
-def _complete_modes(incomplete: str) -> list[str]:
+def _modes() -> tuple[str, ...]:
     from hn_memory.recall.ranking import MODES
 
-    return [name for name in MODES if name.startswith(incomplete)]
+    return MODES
 
 
 @declare(
@@ -24,7 +24,7 @@ def _complete_modes(incomplete: str) -> list[str]:
     option(
         "--mode",
         metavar="MODE",
-        complete=_complete_modes,
+        values=_modes,
         help="lexical, meaning or hybrid.  [default: hybrid where an embedder is configured, else lexical]",
     ),
     *recall_options("Bytes of encoded content of a page.", "What concerns this file; QUESTION may be left out."),

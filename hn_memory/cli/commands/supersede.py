@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hn_memory.cli.declare import argument, option
+from hn_memory.cli.declare import argument
 from hn_memory.cli.declare import command as declare
-from hn_memory.cli.record_options import complete_kinds, record_arguments, record_options
+from hn_memory.cli.record_options import KIND, record_arguments, record_options
 from hn_memory.cli.session import Session
 
 
@@ -15,13 +15,7 @@ from hn_memory.cli.session import Session
     "Replace a record of your own by a new one.",
     argument("target", "TARGET"),
     argument("text", "[CONTENT]", required=False),
-    option(
-        "-k",
-        "--kind",
-        metavar="KIND",
-        complete=complete_kinds,
-        help="assumption, attempt, decision, handoff, observation or verification.",
-    ),
+    KIND,
     *record_options(),
 )
 def command(session: Session, /, target: str, **values: Any) -> None:

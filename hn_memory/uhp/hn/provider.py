@@ -348,17 +348,20 @@ class HnProvider(Provider):
         with self._writing:
             if not wish.settled:
                 with self._turn:
-                    self._carry_out(wish)
+                    self._carry_out()
         with worded():
             return wish.result()
 
-    def _carry_out(self, wish: Wish) -> None:
-        """Carry out a write, and with it all that wait, a stream at a time; `_writing` is held."""
+    def _carry_out(self) -> None:
+        """Carry out all writes that wait, a stream at a time; `_writing` is held."""
         waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
         while waiting:
             together, waiting = matching(waiting)
-            self._append_together(together)
-        assert wish.settled
+            try:
+                self._append_together(together)
+            except Exception as error:  # theirs alone: the other writes are carried out
+                for one in together:
+                    one.fail(error)
 
     def _append_together(self, wishes: list[Wish]) -> None:
         """Append what several writes to one memory say: one write of objects, one move of the ref.
@@ -395,7 +398,7 @@ class HnProvider(Provider):
                 try:
                     held.extend(self._files.hold(self._writer.repository, self._views[memory], own, wish.said))
                     wish.witness(" ".join(own))
-                except (HnError, UhpError) as error:
+                except Exception as error:
                     wish.fail(error)
                     raise _AgainError from None
 
@@ -412,10 +415,6 @@ class HnProvider(Provider):
                 # Where Git was killed at it, the write may have taken effect.
                 if not isinstance(error, HnError) or error.code != BROKEN_OFF:
                     self._files.let_go(self._writer.repository, [*idle, *held])
-                for wish in wishes:
-                    wish.fail(error)
-                if isinstance(error, HnError | UhpError):
-                    return
                 raise
         self._files.let_go(self._writer.repository, set(idle) - set(held))
         if appended:

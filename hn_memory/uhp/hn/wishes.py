@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from hn_memory.errors import HnError
 from hn_memory.repository.writer import Statement
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Saying, state
-from hn_memory.uhp.faults import UhpError
 from hn_memory.uhp.hn.view import View
 from hn_memory.uhp.provider import Witness
 
@@ -42,7 +40,7 @@ class Wish:
         self.said: list[Saying] = []
         self.settled = False
         self._ids: list[str] = []
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
 
     def say(self, environment: Environment, view: View) -> list[Statement]:
         """What it says, decided on that state; nothing more once it failed."""
@@ -52,7 +50,7 @@ class Wish:
         try:
             said = self.decide(view)
             statements = [state(environment, saying) for saying in said]
-        except (HnError, UhpError) as error:
+        except Exception as error:  # whatever it is, it is this one's
             self.fail(error)
             return []
         self.said = said
@@ -64,7 +62,7 @@ class Wish:
             self._ids = ids
             self.settled = True
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: Exception) -> None:
         """It did not take effect, or nobody knows."""
         if not self.settled:
             self._error = error
@@ -77,6 +75,8 @@ class Wish:
         Raises:
             What it failed with.
         """
+        if not self.settled:
+            raise RuntimeError("nobody has carried out this write")
         if self._error is not None:
             raise self._error
         return self._ids

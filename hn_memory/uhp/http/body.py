@@ -18,6 +18,7 @@ from typing import Any, Final
 from starlette.types import Receive, Scope
 
 from hn_memory.protocol.limits import REQUEST_BYTES
+from hn_memory.protocol.strictjson import first_repeated
 from hn_memory.uhp.faults import UhpError, malformed
 
 MAX_DEPTH: Final = 32
@@ -112,9 +113,7 @@ def _check_text(text: str) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for at, name in enumerate(names) if name in names[:at])[:80]
-        shown = twice.encode("ascii", "backslashreplace").decode()
+        shown = first_repeated(pairs)[:80].encode("ascii", "backslashreplace").decode()
         raise malformed(f'an object of the body names "{shown}" twice', shown)
     return value
 

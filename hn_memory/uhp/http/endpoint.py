@@ -91,6 +91,7 @@ class Endpoint:
         self._server = server
         self._workers = workers
         self.route = route
+        self._query_names = route.query_names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["uhp_route"] = self.route.name
@@ -106,7 +107,7 @@ class Endpoint:
         headers = {name: value for name, value in scope["headers"]}
         server = self._server()
         route = self.route
-        query = _query(scope["query_string"], route.query_names)
+        query = _query(scope["query_string"], self._query_names)
         if route.open:
             caller, key = Caller(server.store.snapshot(), "credential:anonymous", 0), _NOBODY
         else:
