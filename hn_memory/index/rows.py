@@ -1,17 +1,18 @@
-"""The rows of the index: storing and dropping memories, their names and classes, and the lifecycles that follow.
+"""The rows of the index: storing and dropping memories, their names and classes.
 
 Works inside a transaction of the caller's, and knows nothing of sources: which commits are held is told to it.
+What lifecycles follow is `index.lifecycles`' business; what it needs to know for that is noted here.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from hn_memory.index.schema import LIFE_CODES, PATHS_BROKEN, PATHS_HOLD, PATHS_NONE, PATHS_UNKNOWN
+from hn_memory.index.schema import PATHS_BROKEN, PATHS_HOLD, PATHS_NONE, PATHS_UNKNOWN
 from hn_memory.protocol.identifiers import KINDS
-from hn_memory.protocol.jsonbytes import loads
 
 if TYPE_CHECKING:
     from hn_memory.index.ingest import Entry
@@ -34,10 +35,7 @@ def entry_of(memory_id: str, payload: bytes) -> Entry:
 
 
 class Rows:
-    """Changes the tables of one connection.
-
-    Whoever stores or drops rows calls `_settle` before it looks at lifecycles, and `_sweep` at the end.
-    """
+    """Changes the tables of one connection. Whoever drops rows calls `_sweep` at the end."""
 
     def __init__(self, connection: sqlite3.Connection, repository: Repository) -> None:
         self._db = connection
@@ -53,6 +51,8 @@ class Rows:
         self._world: RepositoryWorld | None = None
         self._emptied = False
         self._unnamed: dict[str, set[int]] = {}
+        # True while no memory that comes in can be here already, so that nobody looks for it.
+        self._all_new = False
 
     # -- rows ---------------------------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ class Rows:
         links, payloads, terms, tagged, bound, cites, edges, same = [], [], [], [], [], [], [], []
         self._check_paths(entries)
         raw_ids = [bytes.fromhex(entry.id[7:]) for entry in entries]
-        stored = dict(self._among("SELECT id, n FROM memory WHERE id", raw_ids))
+        stored = {} if self._all_new else dict(self._among("SELECT id, n FROM memory WHERE id", raw_ids))
         topics = self._numbers("topic", "t", "name", (name for entry in entries for name in entry.topics))
         paths = self._numbers("path", "p", "name", (path for entry in entries for path, _ in entry.paths))
         evidence = self._numbers("evidence", "e", "item", (item for entry in entries for item in entry.evidence))
@@ -185,37 +185,13 @@ class Rows:
                 else PATHS_UNKNOWN
             )  # fmt: skip
 
-    def _resolve_unknown_paths(self) -> None:
-        """Judge again the paths of records whose anchor was not here when they were read, where it is now."""
-        db = self._db
-        anchors = [row[0] for row in db.execute("SELECT DISTINCT anchor FROM site WHERE paths = ?", (PATHS_UNKNOWN,))]
-        if not anchors:
-            return
-        here = [oid for oid, info in self._repository.info(anchors).items() if info.type == "commit"]
-        for anchor in here:
-            rows = db.execute(
-                "SELECT memory.n, memory.id, memory.life, class.k, class.v, data FROM site "
-                "JOIN class ON class.s = site.s JOIN memory ON memory.class = class.k JOIN payload USING(n) "
-                "WHERE site.anchor = ? AND site.paths = ?",
-                (anchor, PATHS_UNKNOWN),
-            ).fetchall()
-            for n, raw, life, klass, voice, payload in rows:
-                entry = entry_of("sha256:" + raw.hex(), payload)
-                self._check_paths([entry])
-                now = self._class(voice, self._site(entry), life)
-                if now != klass:
-                    self._count(klass, -1)
-                    self._count(now, 1)
-                    self._reclass(n, now, payload)
-        self._settle()
-
     # -- names --------------------------------------------------------------------------------------------
 
-    def _among(self, question: str, values: Sequence[object]) -> Iterator[Any]:
+    def _among(self, question: str, values: Iterable[object]) -> Iterator[Any]:
         """Rows of a question that ends with a column, for all those values of it."""
-        for at in range(0, len(values), _AT_ONCE):
-            part = values[at : at + _AT_ONCE]
-            yield from self._db.execute(f"{question} IN ({','.join('?' * len(part))})", part)
+        pending = iter(values)
+        while part := [*islice(pending, _AT_ONCE)]:
+            yield from self._db.execute(f"{question} IN ({','.join('?' * len(part))})", part).fetchall()
 
     def _numbers(self, table: str, key: str, column: str, names: Iterable[str]) -> dict[str, int]:
         """Names and their numbers in a table; those that are new are stored."""
@@ -289,16 +265,6 @@ class Rows:
         self._ids[("class", (voice, site, life))] = int(row[0])
         return int(row[0])
 
-    def _reclass(self, n: int, klass: int, payload: bytes) -> None:
-        """Give a record another class, wherever its class stands."""
-        self._db.execute("UPDATE memory SET class = ? WHERE n = ?", (klass, n))
-        names = loads(payload)["record"]["topics"]
-        topics = self._numbers("topic", "t", "name", names)
-        self._db.executemany(
-            "UPDATE tagged SET class = ? WHERE t = ? AND n = ?",
-            [(klass, topics[name], n) for name in names],
-        )
-
     def _count(self, klass: int, by: int) -> None:
         self._class_records[klass] = self._class_records.get(klass, 0) + by
         self._emptied = self._emptied or by < 0
@@ -323,90 +289,3 @@ class Rows:
         self._unnamed.clear()
         self._ids.clear()
         self._named.clear()
-
-    # -- lifecycles ---------------------------------------------------------------------------------------
-
-    def _settle(self) -> None:
-        """Lifecycles of every record that a new, dropped or newly found relationship names."""
-        db = self._db
-        affected = set(self._touched)
-        spoken_of = set(self._released)
-        # Relationships waiting for a target that has come or gone; most memories have none.
-        for target, n in self._among("SELECT target, n FROM edge WHERE target", [*(self._targets | self._released)]):
-            spoken_of.add(target)
-            affected.add(n)
-        affected.update(n for (n,) in self._among("SELECT n FROM memory WHERE id", [*spoken_of]))
-        turned: set[int] = set()
-        for n in sorted(affected):
-            self._judge(n, turned)
-        # Whether a superseded record is lost depends on the lifecycles of its successors.
-        again = set(affected)
-        for n in turned:
-            again.update(
-                row[0]
-                for row in db.execute("SELECT m.n FROM edge e JOIN memory m ON m.id = e.target WHERE e.n = ?", (n,))
-            )
-        for n in sorted(again):
-            self._judge_lost(n)
-        for klass, by in self._class_records.items():
-            db.execute("UPDATE class SET records = records + ? WHERE k = ?", (by, klass))
-        self._class_records.clear()
-        self._touched.clear()
-        self._targets.clear()
-        self._released.clear()
-
-    def _judge(self, n: int, turned: set[int]) -> None:
-        from hn_memory.protocol.projection import lifecycle_state
-
-        db = self._db
-        row = db.execute(
-            "SELECT memory.id, memory.life, class.v, class.s, memory.class "
-            "FROM memory JOIN class ON k = class WHERE n = ?",
-            (n,),
-        ).fetchone()
-        if row is None:
-            return
-        memory_id, life, voice, site, klass = row
-        orphan = db.execute(
-            "SELECT 1 FROM edge WHERE n = ? AND op = 'supersede' AND target <> ? "
-            "AND NOT EXISTS (SELECT 1 FROM memory WHERE id = edge.target)",
-            (n, memory_id),
-        ).fetchone()
-        counts = dict(
-            db.execute(
-                "SELECT op, count(*) FROM edge WHERE target = ? AND n <> ? AND op <> 'challenge' "
-                "AND a = (SELECT a FROM voice WHERE v = ?) GROUP BY op",
-                (memory_id, n, voice),
-            )
-        )
-        state = LIFE_CODES[lifecycle_state(orphan is not None, counts.get("retract", 0), counts.get("supersede", 0))]
-        if state == life:
-            return
-        turned.add(n)
-        now = self._class(voice, site, state)
-        self._count(klass, -1)
-        self._count(now, 1)
-        db.execute("UPDATE memory SET life = ? WHERE n = ?", (state, n))
-        (payload,) = db.execute("SELECT data FROM payload WHERE n = ?", (n,)).fetchone()
-        self._reclass(n, now, payload)
-
-    def _judge_lost(self, n: int) -> None:
-        """A superseded record is lost when every successor is retracted: nothing current speaks for it."""
-        db = self._db
-        row = db.execute("SELECT id, life FROM memory WHERE n = ? AND class IS NOT NULL", (n,)).fetchone()
-        lost = (
-            row is not None
-            and row[1] == LIFE_CODES["superseded"]
-            and db.execute(
-                "SELECT 1 FROM edge e JOIN memory s ON s.n = e.n "
-                "WHERE e.target = ? AND e.op = 'supersede' AND e.n <> ? AND s.life <> ? "
-                "AND e.a = (SELECT voice.a FROM memory m JOIN class ON class.k = m.class "
-                "JOIN voice ON voice.v = class.v WHERE m.n = ?)",
-                (row[0], n, LIFE_CODES["retracted"], n),
-            ).fetchone()
-            is None
-        )
-        if lost:
-            db.execute("INSERT OR IGNORE INTO lost(n) VALUES(?)", (n,))
-        else:
-            db.execute("DELETE FROM lost WHERE n = ?", (n,))

@@ -30,6 +30,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from hn_memory.errors import HnError
 from hn_memory.index.schema import APPLICATION_ID, PATHS_UNKNOWN, SCHEMA_VERSION, TABLES
 from hn_memory.index.staleness import stale_sources
+from hn_memory.index.usable import (
+    MISSING,
+    UnusableIndexError,
+    describe,
+    identity,
+    is_busy,
+    is_whole,
+    pending,
+    stamp_of,
+)
 from hn_memory.repository.base import Repository
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.streams import InvalidSource, Source, list_sources
@@ -46,19 +56,7 @@ if TYPE_CHECKING:
     from hn_memory.index.ingest import Entry
     from hn_memory.index.update import Progress, Updater
 
-MISSING: Final = "it was missing"
-
 T = TypeVar("T")
-
-
-class UnusableIndexError(Exception):
-    """The file cannot serve; `rebuild` says whether it may be replaced, `busy` whether it is only held by others."""
-
-    def __init__(self, why: str, *, rebuild: bool, busy: bool = False) -> None:
-        super().__init__(why)
-        self.why = why
-        self.rebuild = rebuild
-        self.busy = busy
 
 
 class Index:
@@ -150,7 +148,7 @@ class Index:
             with self._locked():
                 self._build(sources)
         except (sqlite3.Error, OSError) as error:
-            raise UnusableIndexError(_describe(error), rebuild=False) from None
+            raise UnusableIndexError(describe(error), rebuild=False) from None
         self.state, self.detail = "rebuilt", None
         self.invalid = sorted([*malformed, *self._invalid_sources()], key=lambda source: source.ref)
         return self
@@ -223,7 +221,7 @@ class Index:
 
     def _recover(self, sources: Sequence[Source], error: Exception) -> None:
         """A damaged file is built anew; one that is locked or cannot be written is done without."""
-        why = _describe(error)
+        why = describe(error)
         if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
             try:
                 with self._locked():
@@ -245,7 +243,7 @@ class Index:
             (verdict,) = self.db.execute("PRAGMA integrity_check(1)").fetchone()
         except sqlite3.Error as error:
             busy = is_busy(error)
-            raise UnusableIndexError(_describe(error), rebuild=not busy, busy=busy) from None
+            raise UnusableIndexError(describe(error), rebuild=not busy, busy=busy) from None
         if verdict != "ok":
             raise UnusableIndexError("it was corrupt", rebuild=True)
 
@@ -306,7 +304,9 @@ class Index:
             self._forget_memory()
             self._memory = _empty()
             self._memory.executescript(TABLES)
-            self._apply_in_memory(self._memory, sources)
+            self._memory.execute("BEGIN")
+            self._updater(self._memory).build(sources)
+            self._memory.execute("COMMIT")
         self._disconnect()
         self._connection = self._memory
         self.state, self.detail = "memory", why
@@ -385,18 +385,21 @@ class Index:
         # Set here, since it cannot be set within a transaction; what a question sets aside stays in memory.
         connection.execute("PRAGMA temp_store = MEMORY")
         self._connection = connection
-        self._identity = _identity(status)
+        self._identity = identity(status)
 
     def _check_version(self, connection: sqlite3.Connection) -> None:
         try:
             application = connection.execute("PRAGMA application_id").fetchone()[0]
             version = connection.execute("PRAGMA user_version").fetchone()[0]
+            whole = is_whole(connection, self._files.path(DATABASE))
         except sqlite3.OperationalError as error:
-            raise UnusableIndexError(_describe(error), rebuild=False, busy=is_busy(error)) from None
+            raise UnusableIndexError(describe(error), rebuild=False, busy=is_busy(error)) from None
         except sqlite3.DatabaseError as error:
-            raise UnusableIndexError(_describe(error), rebuild=True) from None
+            raise UnusableIndexError(describe(error), rebuild=True) from None
         if application != APPLICATION_ID or version != SCHEMA_VERSION:
             raise UnusableIndexError("it was made by another version", rebuild=True)
+        if not whole:
+            raise UnusableIndexError("its end was missing", rebuild=True)
 
     def _status(self) -> os.stat_result:
         """The file's status, if it is a private regular file."""
@@ -418,10 +421,10 @@ class Index:
             status = self._status()
         except UnusableIndexError:
             return False
-        return self._identity == _identity(status) and self._is_stamped(status)
+        return self._identity == identity(status) and self._is_stamped(status)
 
     def _is_stamped(self, status: os.stat_result) -> bool:
-        return self._read_stamp() == _stamp(status)
+        return self._read_stamp() == stamp_of(status)
 
     def _read_stamp(self) -> bytes:
         try:
@@ -434,7 +437,7 @@ class Index:
     def _restamp_after_crash(self, status: os.stat_result) -> None:
         """A writer of ours was killed between its transaction and its note: look closer, then go on."""
         stamp = self._read_stamp()
-        if not stamp.startswith(b"pending ") or stamp != _pending(status):
+        if not stamp.startswith(b"pending ") or stamp != pending(status):
             raise UnusableIndexError("it was changed by something else", rebuild=True)
         path = str(self._files.path(DATABASE))
         try:
@@ -444,10 +447,10 @@ class Index:
             finally:
                 connection.close()
         except sqlite3.Error as error:
-            raise UnusableIndexError(_describe(error), rebuild=True) from None
+            raise UnusableIndexError(describe(error), rebuild=True) from None
         if verdict != "ok":
             raise UnusableIndexError("it was corrupt", rebuild=True)
-        self._write_stamp(_stamp(self._status()))
+        self._write_stamp(stamp_of(self._status()))
 
     def _write_stamp(self, stamp: bytes) -> None:
         handle = self._files.open(LOCK)
@@ -480,7 +483,7 @@ class Index:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """One transaction on the file, with its stamp; the lock is held."""
-        self._write_stamp(_pending(self._status()))
+        self._write_stamp(pending(self._status()))
         try:
             self.db.execute("BEGIN IMMEDIATE")
             yield
@@ -488,11 +491,11 @@ class Index:
         except BaseException:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
-            self._write_stamp(_stamp(self._status()))
+            self._write_stamp(stamp_of(self._status()))
             raise
         status = self._status()
-        self._write_stamp(_stamp(status))
-        self._identity = _identity(status)
+        self._write_stamp(stamp_of(status))
+        self._identity = identity(status)
 
     def _build(self, sources: Sequence[Source]) -> None:
         """Make the file in a place of its own and put it where it belongs; the lock is held."""
@@ -519,7 +522,7 @@ class Index:
                 # Few large portions of terms are merged faster than many small ones.
                 connection.execute("INSERT INTO terms(terms, rank) VALUES('hashsize', 33554432)")
                 connection.execute("BEGIN")
-                self._updater(connection).apply(sources, ())
+                self._updater(connection).build(sources)
                 connection.execute("COMMIT")
             finally:
                 connection.close()
@@ -534,7 +537,7 @@ class Index:
         except BaseException:
             self._files.remove(name)
             raise
-        self._write_stamp(_stamp(self._status()))
+        self._write_stamp(stamp_of(self._status()))
         self._open_file(locked=True)
 
     def _remove_leftovers(self) -> None:
@@ -548,33 +551,3 @@ class Index:
 def _empty() -> sqlite3.Connection:
     """A database in memory."""
     return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return (status.st_dev, status.st_ino)
-
-
-def _stamp(status: os.stat_result) -> bytes:
-    """What the file should look like when nobody but us has touched it since.
-
-    The change time cannot be set by a program, so a file that was written to never fits its old stamp.
-    """
-    return f"hn-index-0 {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\n".encode()
-
-
-def _pending(status: os.stat_result) -> bytes:
-    """The note that a transaction is under way on this very file."""
-    return f"pending {status.st_ino}\n".encode()
-
-
-def is_busy(error: BaseException) -> bool:
-    """Does somebody else hold the database? SQLite says so of both its codes for it."""
-    return isinstance(error, sqlite3.OperationalError) and "is locked" in str(error)
-
-
-def _describe(error: BaseException) -> str:
-    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-        return "it was corrupt"
-    if isinstance(error, OSError):
-        return f"it could not be written: {os.strerror(error.errno or 0)}"
-    return f"it could not be used: {error}"

@@ -13,7 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
-from hn_memory.index.rows import Rows
+from hn_memory.index.lifecycles import Lifecycles
+from hn_memory.index.schema import INDEXES
 from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _rounds(moved: Iterable[Source]) -> list[list[Source]]:
     return rounds
 
 
-class Updater(Rows):
+class Updater(Lifecycles):
     """Applies changes of sources to the tables, inside a transaction of the caller's."""
 
     def __init__(
@@ -59,33 +60,55 @@ class Updater(Rows):
         super().__init__(connection, repository)
         self._progress = progress
 
+    def build(self, sources: Iterable[Source]) -> None:
+        """Take in sources where there are only empty tables, and make their indexes."""
+        rounds = _rounds(sources)
+        # Streams share no memory: each names its stream. So in the first round nothing is met twice, nothing
+        # need be looked for, and what the indexes are for is wanted only after it.
+        self._all_new = True
+        for group in rounds[:1]:
+            self._take_in(group, self._write_counts)
+        self._all_new = False
+        self._touched.clear()
+        self._targets.clear()
+        self._make_indexes()
+        self._settle_from_nothing()
+        for group in rounds[1:]:
+            self._take_in(group, self._settle)
+        self._resolve_unknown_paths()
+        self._sweep()
+
     def apply(self, moved: Iterable[Source], gone: Iterable[tuple[str, int | None]]) -> None:
         """Take in moved sources, drop gone ones, and settle the lifecycles that this touches."""
-        from hn_memory.index.ingest import verify_walked
-
         for group in _rounds(moved):
-            walks = [self._walk(source) for source in group]
-            # All streams in one run, so that many short ones use all cores as one long one does.
-            entries = verify_walked(
-                self._repository, [commit for walk in walks if not isinstance(walk, HnError) for commit in walk.commits]
-            )
-            for source, walk in zip(group, walks, strict=True):
-                if isinstance(walk, Walk) and walk.stop is not None and not self._has_link(walk.stop):
-                    # Another source let go of the commit that this walk had ended at.
-                    deque(islice(entries, len(walk.commits)), maxlen=0)
-                    again = self._walk(source)
-                    commits = [] if isinstance(again, HnError) else again.commits
-                    self._move(source, again, verify_walked(self._repository, commits))
-                else:
-                    self._move(source, walk, entries)
-                # Settled source by source, so that undoing a broken one undoes nothing else.
-                self._settle()
+            # Settled source by source, so that undoing a broken one undoes nothing else.
+            self._take_in(group, self._settle)
         for ref, tip in gone:
             self._shift(tip, None)
             self._db.execute("DELETE FROM source WHERE ref = ?", (ref,))
             self._settle()
         self._resolve_unknown_paths()
         self._sweep()
+
+    def _take_in(self, group: Sequence[Source], settle: Callable[[], None]) -> None:
+        """Sources of different streams, settled one by one."""
+        from hn_memory.index.ingest import verify_walked
+
+        walks = [self._walk(source) for source in group]
+        # All streams in one run, so that many short ones use all cores as one long one does.
+        entries = verify_walked(
+            self._repository, [commit for walk in walks if not isinstance(walk, HnError) for commit in walk.commits]
+        )
+        for source, walk in zip(group, walks, strict=True):
+            if isinstance(walk, Walk) and walk.stop is not None and not self._has_link(walk.stop):
+                # Another source let go of the commit that this walk had ended at.
+                deque(islice(entries, len(walk.commits)), maxlen=0)
+                again = self._walk(source)
+                commits = [] if isinstance(again, HnError) else again.commits
+                self._move(source, again, verify_walked(self._repository, commits))
+            else:
+                self._move(source, walk, entries)
+            settle()
 
     def append(self, source: Source, entries: Sequence[Entry]) -> None:
         """Take in memories that this process signed itself, where the index knows the stream up to them.
@@ -99,6 +122,10 @@ class Updater(Rows):
         self._store_source(source, self._insert(entries, tip))
         self._settle()
         self._sweep()
+
+    def _make_indexes(self) -> None:
+        for statement in INDEXES.strip().splitlines():
+            self._db.execute(statement)
 
     # -- sources ------------------------------------------------------------------------------------------
 

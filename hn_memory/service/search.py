@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.index import searchtables
-from hn_memory.index.store import Index, UnusableIndexError
+from hn_memory.index.store import Index
+from hn_memory.index.usable import UnusableIndexError
 from hn_memory.index.words import Stemmer, is_irregular
 from hn_memory.protocol.projection import Context
 from hn_memory.protocol.query import (

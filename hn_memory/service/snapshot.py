@@ -10,7 +10,8 @@ from hn_memory.index.lookup import memory_count, term_counts
 from hn_memory.index.schema import SEARCH_TABLES
 from hn_memory.index.snapshotfile import SNAPSHOT_FILE, read_snapshot, write_snapshot
 from hn_memory.index.staleness import stale_sources
-from hn_memory.index.store import DATABASE, MISSING, Index, UnusableIndexError, is_busy
+from hn_memory.index.store import DATABASE, Index
+from hn_memory.index.usable import MISSING, UnusableIndexError, is_busy
 from hn_memory.protocol import limits
 from hn_memory.protocol.projection import Context
 from hn_memory.protocol.query import source_fingerprint

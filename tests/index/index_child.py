@@ -80,7 +80,7 @@ def _before(owner: Any, name: str, at: int) -> None:
 
 MOMENTS: dict[str, Callable[[int], None]] = {
     "while storing": lambda at: _before(update.Updater, "_insert", at),
-    "after a source": lambda at: _before(update.Updater, "_settle", at),
+    "after a source": lambda at: _before(update.Updater, "_write_counts", at),
     "while sweeping": lambda at: _before(update.Updater, "_sweep", at),
     "around the note": lambda at: _before(store.Index, "_write_stamp", at),
     "around the rename": lambda at: _before(store.Index, "_status", at),
