@@ -153,6 +153,15 @@ class Index:
         self.invalid = sorted([*malformed, *self._invalid_sources()], key=lambda source: source.ref)
         return self
 
+    def exclusively(self, act: Callable[[], T]) -> T:
+        """Do something to the files beside the database that nobody else may be doing at the same time.
+
+        Raises:
+            UnusableIndexError: the lock cannot be had.
+        """
+        with self._locked():
+            return act()
+
     def query(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         """Run a reading function on the state of the refs that `refresh` saw; a database found damaged on the way
         is rebuilt and asked again, once."""
@@ -542,6 +551,7 @@ class Index:
 
     def _remove_leftovers(self) -> None:
         """Files of rebuilds that were killed; the lock is held, so nobody is writing one."""
+        self._files.sweep("memory")
         prefix = _REBUILDING.rpartition("/")[2]
         for name in self._files.names("memory"):
             if name.startswith(prefix):

@@ -65,6 +65,7 @@ class LibgitRepository(Repository):
         # The ref looked at last: who appends has just read the one that is to be moved.
         self._met: tuple[str, pygit2.Reference] | None = None
         self._opened = self._open()
+        self._store = self._opened.odb
 
     def close(self) -> None:
         self._git.close()
@@ -109,14 +110,15 @@ class LibgitRepository(Repository):
     # -- objects ------------------------------------------------------------------------------------------
 
     def info(self, oids: Iterable[str]) -> Mapping[str, ObjectInfo]:
-        odb = self._fresh().odb
+        self._fresh()
+        read_header = self._store.read_header
         length = self.oid_length
         found: dict[str, ObjectInfo] = {}
         for oid in dict.fromkeys(oids):
             if not reading.is_full_id(oid, length):
                 continue
             try:
-                kind, size = odb.read_header(oid)
+                kind, size = read_header(oid)
             except KeyError:
                 continue
             except pygit2.GitError as error:
@@ -207,10 +209,11 @@ class LibgitRepository(Repository):
             self._fresh()
             self._checked = now
         try:
-            found: tuple[int, bytes] = self._opened.odb.read(oid)
+            found: tuple[int, bytes] = self._store.read(oid)
         except KeyError:
             # A pack may have gone since; whoever removed it left the object somewhere else.
-            found = self._fresh().odb.read(oid)
+            self._fresh()
+            found = self._store.read(oid)
         return found
 
     def _fresh(self) -> pygit2.Repository:
@@ -221,6 +224,7 @@ class LibgitRepository(Repository):
                 self._met = None
                 self._opened.free()
                 self._opened = self._open()
+                self._store = self._opened.odb
             self._stamp = stamp
         return self._opened
 

@@ -47,7 +47,10 @@ def rebuild(environment: Environment) -> dict[str, Any]:
     # Projecting everything for a file that will not be written would take longer than all the rest.
     if least <= limits.SNAPSHOT_BYTES:
         try:
-            size = write_snapshot(_files(environment), _snapshot(index, context))
+            found = _snapshot(index, context)
+            size = index.exclusively(lambda: write_snapshot(_files(environment), found))
+        except UnusableIndexError as error:
+            raise HnError("index-unwritable", f"the snapshot was not written: {error.why}") from None
         except HnError as error:
             if error.code != "snapshot-too-large":
                 raise

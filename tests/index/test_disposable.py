@@ -37,7 +37,7 @@ from index_world import (
 )
 
 from hn_memory import Request, Service
-from hn_memory.index import ingest, store
+from hn_memory.index import ingest, store, usable
 from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
 from hn_memory.repository import workers
@@ -129,7 +129,7 @@ class Place:
 
     def note_as_ours(self) -> None:
         """Write the note that a change of ours leaves, so that nothing shows from outside."""
-        self.lock.write_bytes(store._stamp(self.database.lstat()))
+        self.lock.write_bytes(usable.stamp_of(self.database.lstat()))
 
 
 @pytest.fixture
@@ -672,6 +672,15 @@ def test_killed_at_random_moments(place: Place) -> None:
     assert sorted(path.name for path in place.database.parent.iterdir()) == [
         "index-v0.json", "index.lock", "index.sqlite",
     ]  # fmt: skip
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_rebuild(place: Place) -> None:
+    left = place.database.parent / ".tmp-0123456789abcdef01234567"
+    left.write_bytes(b"half a snapshot")
+    with place.twins.service() as service:
+        service.index_rebuild()
+    assert not left.exists()
+    place.is_well()
 
 
 def test_killed_with_workers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from index_world import (
 )
 
 from hn_memory import Service
-from hn_memory.index import ingest, store, update
+from hn_memory.index import ingest, update, usable
 from hn_memory.index.fullscan import verify_sources
 from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
@@ -419,7 +419,7 @@ def test_damage_met_while_answering_is_said_in_one_line(stocked: Twins) -> None:
     with closing(sqlite3.connect(stocked.database)) as db:
         db.execute("UPDATE payload SET data = CAST(replace(data, 'says', 'sayz') AS BLOB)")
         db.commit()
-    (stocked.database.parent / "index.lock").write_bytes(store._stamp(stocked.database.lstat()))
+    (stocked.database.parent / "index.lock").write_bytes(usable.stamp_of(stocked.database.lstat()))
     with stocked.service() as service:
         assert service.show(memory_id) == expected
         assert service.notices == ["the index was rebuilt from the signed commits: it was corrupt"]

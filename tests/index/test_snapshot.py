@@ -29,7 +29,7 @@ from index_world import (
 
 from hn_memory import HnError, Service
 from hn_memory.errors import NotFoundError
-from hn_memory.index import store
+from hn_memory.index import usable
 from hn_memory.protocol import limits
 from hn_memory.protocol.canonical import encode_indented
 from hn_memory.protocol.identifiers import local_ref
@@ -251,7 +251,7 @@ def test_a_snapshot_beyond_its_bound(service: Service, snapshot: Path) -> None:
 
 
 def as_noted(database: Path) -> None:
-    (database.parent / "index.lock").write_bytes(store._stamp(database.lstat()))
+    (database.parent / "index.lock").write_bytes(usable.stamp_of(database.lstat()))
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not noted"])
@@ -261,11 +261,11 @@ def test_a_corrupt_database(stocked: Twins, service: Service, snapshot: Path, no
         file.write(b"\x55" * 8192)
     if noted:
         as_noted(stocked.database)
-    before = store._stamp(stocked.database.stat())
+    before = usable.stamp_of(stocked.database.stat())
     assert service.index_status()["state"] == "corrupt"
     assert refusal(service.index_verify) == ("index-corrupt", 1)
     # Looking changes nothing.
-    assert store._stamp(stocked.database.stat()) == before
+    assert usable.stamp_of(stocked.database.stat()) == before
     if noted:
         service.index_rebuild()
     else:
