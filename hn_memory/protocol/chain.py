@@ -114,10 +114,11 @@ class StreamChain:
 
 def read_files(commit: StreamCommit) -> tuple[bytes, bytes]:
     """Rules 1 and 2: the payload and the raw signature of a commit."""
-    if commit.entries is None:
+    entries = commit.entries
+    if entries is None:
         raise HnError("object-missing", "the tree of the commit is not in the object store")
     found: dict[str, bytes] = {}
-    for entry in commit.entries:
+    for entry in entries:
         if entry.name not in limits.FILE_BYTES:
             raise HnError("tree-malformed", f"the tree holds another entry beside {MEMORY_FILE} and {SIGNATURE_FILE}")
         if entry.mode != FILE_MODE:
@@ -131,6 +132,6 @@ def read_files(commit: StreamCommit) -> tuple[bytes, bytes]:
     for name in limits.FILE_BYTES:
         if name not in found:
             raise HnError("tree-malformed", f"the tree has no {name}")
-    if len(commit.entries) != len(limits.FILE_BYTES):
+    if len(entries) != len(limits.FILE_BYTES):
         raise HnError("tree-malformed", "the tree names a file twice")
     return found[MEMORY_FILE], decode_signature(found[SIGNATURE_FILE])

@@ -43,15 +43,22 @@ _makers = {"sha1": _sha1, "sha256": _sha256}
 _until_worth_it = WORTH_IT
 
 
+def expect_many() -> None:
+    """Let OpenSSL hash from now on; for a process that is known to hash much."""
+    global _until_worth_it
+    import hashlib
+
+    _until_worth_it = 0
+    _makers.update(sha1=hashlib.sha1, sha256=hashlib.sha256)
+
+
 def new(object_format: str, data: bytes = b"") -> Hash:
     """A digest by the name of a Git object format: `sha1` or `sha256`."""
     global _until_worth_it
     if _until_worth_it:
         _until_worth_it -= 1
         if not _until_worth_it:
-            import hashlib
-
-            _makers.update(sha1=hashlib.sha1, sha256=hashlib.sha256)
+            expect_many()
     # Where a system bars SHA-1 from security's use, Git still names its objects by it.
     return _makers[object_format](data, usedforsecurity=False)
 

@@ -42,9 +42,15 @@ def dumps(value: Any) -> bytes:
     return plain_dumps(value)
 
 
+def expect_many() -> None:
+    """Let orjson serve from now on; for a process that is known to handle many documents."""
+    global _handled
+    _handled = max(_handled, WORTH_IT)
+
+
 def are_many() -> bool:
     """Has this process handled so many documents that preparing for more of them pays?"""
-    return _handled > WORTH_IT
+    return _handled >= WORTH_IT
 
 
 def plain_loads(data: bytes) -> Any:

@@ -102,7 +102,7 @@ class Importer:
                 judged.append(found)
             else:
                 pending.append(found)
-        verified = verify_parts(self._quarantine, [item.part for item in pending], self._progress)
+        verified = verify_parts(self._quarantine, [item.part for item in pending], self._progress, self._sizes)
         anchors = [commit for result in verified for _, commit in result.anchors]
         known = {oid: info.type for oid, info in self._main.info(dict.fromkeys(anchors)).items()}
         for item, result in zip(pending, verified, strict=True):

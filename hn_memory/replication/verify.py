@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
@@ -72,25 +72,40 @@ class Verified:
         self.error: HnError | None = None
 
 
-def verify_parts(repository: Repository, parts: Sequence[Part], progress: Progress | None = None) -> list[Verified]:
-    """Verify parts as one long run of commits, so that many short streams use all cores, too."""
+def verify_parts(
+    repository: Repository,
+    parts: Sequence[Part],
+    progress: Progress | None = None,
+    sizes: Mapping[str, tuple[str, int]] | None = None,
+) -> list[Verified]:
+    """Verify parts as one long run of commits, so that many short streams use all cores, too.
+
+    Args:
+        sizes: types and sizes (bytes) of objects, as far as they are known.
+    """
     total = sum(len(part.walked) for part in parts)
     try:
-        entries = verify_walked(repository, [item for part in parts for item in part.walked])
+        entries = verify_walked(repository, [item for part in parts for item in part.walked], sizes)
         return [_link(part, counted) for part, counted in _dealt(parts, _told(entries, total, progress))]
     except (HnError, ValueError):
         # Something cannot even be read: find out whose it is.
-        return [_alone(repository, part) for part in parts]
+        return [_alone(repository, part, sizes) for part in parts]
 
 
-def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[Entry | Refused]:
+def verify_walked(
+    repository: Repository, walked: Sequence[Walked], sizes: Mapping[str, tuple[str, int]] | None = None
+) -> Iterator[Entry | Refused]:
     """Entries of walked commits, in their order; spread over all cores when there are many."""
     if len(walked) < PARALLEL_FROM or workers.worker_count() < 2:
-        for commit in read_walked(repository, walked):
+        for commit in read_walked(repository, walked, sizes):
             yield _verify_commit(commit)
         return
+
+    def work(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
+        return [_verify_commit(commit) for commit in read_walked(repository, chunk, sizes)]
+
     # A fetched pack is full of deltas, which Git takes apart several times faster than libgit2.
-    yield from workers.spread(repository.layout, walked, _verify_chunk, prefer="git")
+    yield from workers.spread(repository.layout, walked, work, prefer="git")
 
 
 def memory_id_at(repository: Repository, commit: str) -> str | None:
@@ -120,9 +135,9 @@ def _dealt(
         yield part, [next(entries) for _ in part.walked]
 
 
-def _alone(repository: Repository, part: Part) -> Verified:
+def _alone(repository: Repository, part: Part, sizes: Mapping[str, tuple[str, int]] | None) -> Verified:
     try:
-        return _link(part, list(verify_walked(repository, part.walked)))
+        return _link(part, list(verify_walked(repository, part.walked, sizes)))
     except HnError as error:
         cause = error
     except ValueError:
@@ -164,7 +179,3 @@ def _verify_commit(commit: StreamCommit) -> Entry | Refused:
         commit.commit, commit.parents, memory.id, envelope.actor, envelope.stream, envelope.sequence,
         envelope.previous, anchor,
     )  # fmt: skip
-
-
-def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
-    return [_verify_commit(commit) for commit in read_walked(repository, chunk)]

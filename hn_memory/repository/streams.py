@@ -17,7 +17,7 @@ from hn_memory.protocol.identifiers import (
     SourceName,
     parse_source_ref,
 )
-from hn_memory.repository.base import ObjectInfo, Repository, TreeEntry, parse_tree
+from hn_memory.repository.base import Repository, TreeEntry, parse_tree
 from hn_memory.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _BATCH = 512
 
-_MEMORY_NAME, _SIGNATURE_NAME = MEMORY_FILE.encode(), SIGNATURE_FILE.encode()
 _LIMITS = {name.encode(): limit for name, limit in limits.FILE_BYTES.items()}
 _FIRST = f"{FILE_MODE} {MEMORY_FILE}\0".encode()
 _SECOND = f"{FILE_MODE} {SIGNATURE_FILE}\0".encode()
@@ -101,11 +100,17 @@ def walk_stream(repository: Repository, tip: str, known: Callable[[str], bool]) 
     return walked, stop
 
 
-def read_walked(repository: Repository, walked: Iterable[Walked]) -> Iterator[StreamCommit]:
-    """What walked commits hold, in their order, read in batches."""
+def read_walked(
+    repository: Repository, walked: Iterable[Walked], known: Mapping[str, tuple[str, int]] | None = None
+) -> Iterator[StreamCommit]:
+    """What walked commits hold, in their order, read in batches.
+
+    Args:
+        known: types and sizes (bytes) of objects, where the caller has them already and need not ask again.
+    """
     pending = iter(walked)
     while batch := list(islice(pending, _BATCH)):
-        yield from _read_batch(repository, batch)
+        yield from _read_batch(repository, batch, known or {})
 
 
 def read_stream(repository: Repository, tip: str) -> Iterator[StreamCommit]:
@@ -113,49 +118,97 @@ def read_stream(repository: Repository, tip: str) -> Iterator[StreamCommit]:
     yield from read_walked(repository, walk_stream(repository, tip, lambda _: False)[0])
 
 
-def _read_batch(repository: Repository, batch: list[Walked]) -> Iterator[StreamCommit]:
+def _read_batch(
+    repository: Repository, batch: list[Walked], known: Mapping[str, tuple[str, int]]
+) -> Iterator[StreamCommit]:
     from hn_memory.protocol.chain import StreamCommit, StreamEntry
 
-    trees: dict[str, list[TreeEntry]] = {}
+    ordinary: dict[str, tuple[str, str]] = {}
+    others: dict[str, list[TreeEntry]] = {}
+    length = repository.oid_length
     for oid, kind, data in repository.read(dict.fromkeys(tree for _, tree, _ in batch)):
         if kind == "tree":
-            trees[oid] = _parse_tree(data, repository.oid_length)
-    sizes = {
-        entry.oid: _LIMITS[entry.name]
-        for entries in trees.values()
-        for entry in entries
-        if entry.mode == FILE_MODE and entry.name in _LIMITS
-    }
-    infos = repository.info(sizes)
-    wanted = [oid for oid in sizes if oid not in infos or (infos[oid].type == "blob" and infos[oid].size <= sizes[oid])]
+            files = _two_files(data, length // 2)
+            if files is None:
+                others[oid] = parse_tree(data, length)
+            else:
+                ordinary[oid] = files
+    allowed = _allowed(ordinary.values(), others.values())
+    headers = _headers(repository, allowed, known)
     # An absent object is asked for all the same: in a partial clone Git may fetch it.
+    wanted = [
+        oid for oid, limit in allowed.items()
+        if (header := headers.get(oid)) is None or (header[0] == "blob" and header[1] <= limit)
+    ]  # fmt: skip
     blobs = {oid: data for oid, kind, data in repository.read(wanted) if kind == "blob"}
     for commit, tree, parents in batch:
-        if tree not in trees:
-            yield StreamCommit(commit, parents, None)
+        files = ordinary.get(tree)
+        if files is not None:
+            memory, signature = blobs.get(files[0]), blobs.get(files[1])
+            if memory is not None and signature is not None:
+                yield StreamCommit(
+                    commit,
+                    parents,
+                    (
+                        StreamEntry(FILE_MODE, MEMORY_FILE, len(memory), memory),
+                        StreamEntry(FILE_MODE, SIGNATURE_FILE, len(signature), signature),
+                    ),
+                )
+                continue
+            entries = [TreeEntry(FILE_MODE, name, oid) for name, oid in zip(_LIMITS, files, strict=True)]
+        elif tree in others:
+            entries = others[tree]
         else:
-            yield StreamCommit(
-                commit, parents, tuple(_entry(entry, infos, blobs, StreamEntry) for entry in trees[tree])
-            )
+            yield StreamCommit(commit, parents, None)
+            continue
+        yield StreamCommit(commit, parents, tuple(_entry(entry, headers, blobs, StreamEntry) for entry in entries))
 
 
-def _parse_tree(data: bytes, oid_length: int) -> list[TreeEntry]:
-    """`parse_tree`, with a short way for the one shape that the tree of a memory commit has."""
-    raw = oid_length // 2
+def _allowed(ordinary: Iterable[tuple[str, str]], others: Iterable[list[TreeEntry]]) -> dict[str, int]:
+    """The blobs that commits name as their files, and how many bytes of each are worth reading.
+
+    Commits of several streams are read together, and one may name as its signature what is another's memory: of
+    what different files allow, the most counts. Whether a file is too large for what it is, is judged later.
+    """
+    memory_limit, signature_limit = _LIMITS.values()
+    allowed: dict[str, int] = {}
+    for memory, signature in ordinary:
+        allowed[memory] = memory_limit
+        allowed.setdefault(signature, signature_limit)
+    for entries in others:
+        for entry in entries:
+            if entry.mode == FILE_MODE and entry.name in _LIMITS:
+                allowed[entry.oid] = max(allowed.get(entry.oid, 0), _LIMITS[entry.name])
+    return allowed
+
+
+def _headers(
+    repository: Repository, oids: Mapping[str, int], known: Mapping[str, tuple[str, int]]
+) -> Mapping[str, tuple[str, int]]:
+    """Types and sizes of those objects that are here."""
+    unknown = [oid for oid in oids if oid not in known] if known else oids
+    if not unknown:
+        return known
+    return {**known, **repository.info(unknown)} if known else repository.info(unknown)
+
+
+def _two_files(data: bytes, raw: int) -> tuple[str, str] | None:
+    """The blobs in the one shape that the tree of a memory commit has, without looking at every byte of it.
+
+    Args:
+        raw: bytes of an object ID.
+    """
     middle = len(_FIRST) + raw
     if len(data) == middle + len(_SECOND) + raw and data.startswith(_FIRST) and data.startswith(_SECOND, middle):
-        return [
-            TreeEntry(FILE_MODE, _MEMORY_NAME, data[len(_FIRST) : middle].hex()),
-            TreeEntry(FILE_MODE, _SIGNATURE_NAME, data[middle + len(_SECOND) :].hex()),
-        ]
-    return parse_tree(data, oid_length)
+        return data[len(_FIRST) : middle].hex(), data[middle + len(_SECOND) :].hex()
+    return None
 
 
 def _entry(
-    entry: TreeEntry, infos: Mapping[str, ObjectInfo], blobs: dict[str, bytes], make: type[StreamEntry]
+    entry: TreeEntry, headers: Mapping[str, tuple[str, int]], blobs: dict[str, bytes], make: type[StreamEntry]
 ) -> StreamEntry:
     data = blobs.get(entry.oid)
     if data is not None:
         return make(entry.mode, entry.name.decode(), len(data), data)
-    info = infos.get(entry.oid)
-    return make(entry.mode, entry.name.decode(errors="backslashreplace"), None if info is None else info.size, None)
+    header = headers.get(entry.oid)
+    return make(entry.mode, entry.name.decode(errors="backslashreplace"), None if header is None else header[1], None)

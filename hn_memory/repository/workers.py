@@ -7,8 +7,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from hn_memory.protocol import hashing, jsonbytes
 from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.open import Preference, open_repository
 from hn_memory.repository.streams import Walked
@@ -37,31 +38,36 @@ def chunked(walked: Sequence[Walked]) -> Iterator[list[Walked]]:
 
 
 def spread(
-    layout: Layout, walked: Sequence[Walked], work: Callable[[Repository, list[Walked]], list[T]], *, prefer: Preference
+    layout: Layout,
+    walked: Sequence[Walked],
+    work: Callable[[Repository, Sequence[Walked]], list[T]],
+    *,
+    prefer: Preference,
 ) -> Iterator[T]:
     """What `work` makes of the commits, in their order.
 
     Args:
-        work: a function of a module, called in a worker with a portion of the commits; its answers are pickled.
+        work: called in a worker with a portion of the commits; its answers are pickled. Whatever it refers to is
+            there as it was when the workers were forked off.
         prefer: the backend with which workers open the repository.
 
     Raises:
         What `work` raises.
-    """
+    """  # fmt: skip
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     _load_libraries(libgit2=prefer != "git")
-    chunks = chunked(walked)
+    starts = iter(range(0, len(walked), CHUNK))
     workers = worker_count()
     with ProcessPoolExecutor(
-        workers, mp_context=get_context("fork"), initializer=_start, initargs=(layout, prefer)
+        workers, mp_context=get_context("fork"), initializer=_start, initargs=(layout, prefer, work, walked)
     ) as pool:
         # A bounded window keeps the memory flat: results wait no longer than their turn.
-        pending = deque(pool.submit(_work, work, chunk) for chunk in islice(chunks, workers * _WAITING_EACH))
+        pending = deque(pool.submit(_work, at) for at in islice(starts, workers * _WAITING_EACH))
         while pending:
             answers = pending.popleft().result()
-            pending.extend(pool.submit(_work, work, chunk) for chunk in islice(chunks, 1))
+            pending.extend(pool.submit(_work, at) for at in islice(starts, 1))
             yield from answers
 
 
@@ -72,16 +78,21 @@ def _load_libraries(*, libgit2: bool) -> None:
 
     for name in _LIBRARIES:
         import_module(name)
+    hashing.expect_many()
+    jsonbytes.expect_many()
     if libgit2:
         with suppress(ImportError, OSError):
             import_module("hn_memory.repository.libgit")
 
 
-_repository: Repository | None = None
+_job: tuple[Repository, Callable[[Repository, Sequence[Walked]], list[Any]], Sequence[Walked]] | None = None
 
 
-def _start(layout: Layout, prefer: Preference) -> None:
-    global _repository
+def _start(
+    layout: Layout, prefer: Preference, work: Callable[[Repository, Sequence[Walked]], list[Any]],
+    walked: Sequence[Walked],
+) -> None:  # fmt: skip
+    global _job
     from multiprocessing import parent_process
     from threading import Thread
 
@@ -89,7 +100,7 @@ def _start(layout: Layout, prefer: Preference) -> None:
     gc.disable()
     # Without its parent a worker would wait for work for ever, and keep the parent's locks with it.
     Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
-    _repository = open_repository(layout, prefer=prefer)
+    _job = (open_repository(layout, prefer=prefer), work, walked)
 
 
 def _leave_with(parent: BaseProcess | None) -> None:
@@ -98,7 +109,8 @@ def _leave_with(parent: BaseProcess | None) -> None:
     os._exit(1)
 
 
-def _work(work: Callable[[Repository, list[Walked]], list[T]], chunk: list[Walked]) -> list[T]:
-    if _repository is None:
+def _work(at: int) -> list[Any]:
+    if _job is None:
         raise RuntimeError("the worker was not started")
-    return work(_repository, chunk)
+    repository, work, walked = _job
+    return work(repository, walked[at : at + CHUNK])
