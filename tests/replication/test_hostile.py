@@ -290,11 +290,11 @@ def test_an_unreadable_part_condemns_only_its_stream(
     real = verify_module.verify_walked
     broken = good[1].commits[0]
 
-    def failing(repository: object, walked: list[verify_module.Walked]) -> object:
+    def failing(repository: object, walked: list[verify_module.Walked], sizes: object) -> object:
         for item in walked:
             if item.commit == broken:
                 raise ValueError("cut short")
-        return real(repository, walked)  # type: ignore[arg-type]
+        return real(repository, walked, sizes)  # type: ignore[arg-type]
 
     monkeypatch.setattr(verify_module, "verify_walked", failing)
     document = sync(alice)
