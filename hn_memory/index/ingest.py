@@ -12,13 +12,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
-from hn_memory.protocol.canonical import encode
 from hn_memory.protocol.chain import StreamCommit, read_files
 from hn_memory.protocol.envelope import Envelope
 from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.memory import verify_memory
-from hn_memory.protocol.searchable import weigh
-from hn_memory.protocol.unicode import terms
+from hn_memory.protocol.searchable import weigh, written_size
+from hn_memory.protocol.unicode import distinct_terms
 from hn_memory.repository.streams import Walked, read_walked
 from hn_memory.values import NamedTuple
 
@@ -79,22 +78,13 @@ def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: 
     )  # fmt: skip
     if record is None:
         return Entry(*common)
-    # A blank parts terms, so one text of all of them has the terms that each of them has.
-    found = dict.fromkeys(terms(" ".join((record.content, *record.topics))))
+    anchor, content, topics = record.anchor, record.content, record.topics
     return Entry(
-        *common,
-        kind=record.kind,
-        anchor=record.anchor.commit,
-        subject=record.anchor.subject,
-        mode=record.applicability.mode,
-        paths=tuple((pair.path, pair.blob) for pair in record.anchor.paths),
-        topics=record.topics,
-        evidence=record.evidence,
-        size=len(encode(record.content)),
-        terms=" ".join(found),
-        searched=weigh(record),
-        same=digest_key(sha256(record.content.encode()).digest()),
-    )
+        *common, record.kind, anchor.commit, anchor.subject, record.applicability.mode,
+        tuple((pair.path, pair.blob) for pair in anchor.paths) if anchor.paths else (),
+        topics, record.evidence, written_size(payload), distinct_terms((content, *topics)), weigh(record),
+        digest_key(sha256(content.encode()).digest()),
+    )  # fmt: skip
 
 
 def verify_commit(commit: StreamCommit) -> Entry | Refused:
@@ -129,7 +119,7 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
     from hn_memory.repository import workers
 
     if len(walked) >= PARALLEL_FROM and workers.worker_count() > 1 and repository.backend != "fake":
-        yield from workers.spread(repository.layout, walked, _verify_chunk, prefer="libgit2")
+        yield from workers.spread(repository.layout, walked, _verify_chunk, (Entry, Refused), prefer="libgit2")
         return
     for chunk in workers.chunked(walked):
         yield from _verify_chunk(repository, chunk)

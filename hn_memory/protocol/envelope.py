@@ -211,6 +211,22 @@ def check_actor_name(name: str, field: str) -> None:
         _refuse("a name must not hold control characters", field)
 
 
+@lru_cache(maxsize=1024)
+def _check_speaker(actor: str, name: str, public_key: str) -> None:
+    """The rules for who speaks. Many memories share few speakers, and those that passed are remembered."""
+    if not is_actor_id(actor):
+        _refuse("actor is not 64 lower-case hex digits", "actor")
+    check_actor_name(name, "actorName")
+    owner = _key_fingerprint(public_key)
+    if owner is None:
+        _refuse("publicKey is not canonical unpadded base64 of 32 bytes", "publicKey")
+    if owner != actor:
+        _refuse("actor is not the fingerprint of publicKey", "actor")
+
+
+_is_stream = lru_cache(maxsize=1024)(is_digest)
+
+
 def is_timestamp(text: str) -> bool:
     """The timestamp rule of section 4."""
     found = _TIMESTAMP.fullmatch(text)
@@ -235,15 +251,8 @@ def check_envelope(envelope: Envelope, *, record_checked: bool = False) -> None:
     """
     if envelope.protocol != PROTOCOL:
         _refuse(f"protocol is not {PROTOCOL}", "protocol")
-    if not is_actor_id(envelope.actor):
-        _refuse("actor is not 64 lower-case hex digits", "actor")
-    check_actor_name(envelope.actor_name, "actorName")
-    owner = _key_fingerprint(envelope.public_key)
-    if owner is None:
-        _refuse("publicKey is not canonical unpadded base64 of 32 bytes", "publicKey")
-    if owner != envelope.actor:
-        _refuse("actor is not the fingerprint of publicKey", "actor")
-    if not is_digest(envelope.stream):
+    _check_speaker(envelope.actor, envelope.actor_name, envelope.public_key)
+    if not _is_stream(envelope.stream):
         _refuse("stream is not sha256: and 64 lower-case hex digits", "stream")
     if not 1 <= envelope.sequence <= limits.SEQUENCE_MAX:
         _refuse("sequence is out of range", "sequence")
@@ -264,13 +273,11 @@ def _check_operation(envelope: Envelope) -> None:
     allowed = _PARTS.get(operation)
     if allowed is None:
         _refuse("unknown operation", "operation")
-    values = (envelope.record, envelope.target, envelope.reason, envelope.evidence)
-    for name, value in zip(("record", "target", "reason", "evidence"), values, strict=True):
-        if name in allowed:
-            if value is None:
-                _refuse(f"a {operation} needs {name}", name)
-        elif value is not None and value != ():
-            _refuse(f"a {operation} has no {name}", name)
+    for name, value in (("record", envelope.record), ("target", envelope.target), ("reason", envelope.reason)):
+        if (value is not None) != (name in allowed):
+            _refuse(f"a {operation} {'needs' if value is None else 'has no'} {name}", name)
+    if envelope.evidence and "evidence" not in allowed:
+        _refuse(f"a {operation} has no evidence", "evidence")
     if envelope.target is not None and not is_digest(envelope.target):
         _refuse("target is not sha256: and 64 lower-case hex digits", "target")
     if envelope.reason is not None and not is_token(envelope.reason, limits.REASON_BYTES):

@@ -7,6 +7,7 @@ and a rule of the wire format must not. ASCII, which is nearly everything, is an
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from hn_memory.protocol.jsonbytes import loads
@@ -72,3 +73,12 @@ def terms(text: str) -> list[str]:
     if text.isascii():
         return text.encode().translate(_ASCII_TERMS).decode("ascii").split()
     return [lower(run) for run in _term_pattern().findall(text)]
+
+
+def distinct_terms(texts: Iterable[str]) -> str:
+    """The terms of several texts, each once, joined by blanks."""
+    # A blank parts terms, so one text of all of them has the terms that each of them has.
+    text = " ".join(texts)
+    if text.isascii():
+        return b" ".join(dict.fromkeys(text.encode().translate(_ASCII_TERMS).split())).decode("ascii")
+    return " ".join(dict.fromkeys(terms(text)))

@@ -105,7 +105,7 @@ def verify_walked(
         return [_verify_commit(commit) for commit in read_walked(repository, chunk, sizes)]
 
     # A fetched pack is full of deltas, which Git takes apart several times faster than libgit2.
-    yield from workers.spread(repository.layout, walked, work, prefer="git")
+    yield from workers.spread(repository.layout, walked, work, (Entry, Refused), prefer="git")
 
 
 def memory_id_at(repository: Repository, commit: str) -> str | None:

@@ -31,6 +31,7 @@ from hn_memory.repository.refwriter import IDENTITY, moved, one_line
 
 _TYPES: Final[dict[int, ObjectType]] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _COMMIT: Final = 1
+_BATCH: Final = 512
 
 # Beyond this, one pack is quicker to write and to read than loose objects.
 _LOOSE_LIMIT = 1000
@@ -112,11 +113,8 @@ class LibgitRepository(Repository):
     def info(self, oids: Iterable[str]) -> Mapping[str, ObjectInfo]:
         self._fresh()
         read_header = self._store.read_header
-        length = self.oid_length
         found: dict[str, ObjectInfo] = {}
-        for oid in dict.fromkeys(oids):
-            if not reading.is_full_id(oid, length):
-                continue
+        for oid in reading.full_ids(list(dict.fromkeys(oids)), self.oid_length):
             try:
                 kind, size = read_header(oid)
             except KeyError:
@@ -128,17 +126,16 @@ class LibgitRepository(Repository):
 
     def read(self, oids: Iterable[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
         # Compares every object with its ID: libgit2 does so unless told otherwise.
-        length = self.oid_length
-        for oid in oids:
-            if not reading.is_full_id(oid, length):
-                continue
-            try:
-                kind, data = self._read_one(oid)
-            except KeyError:
-                continue
-            except pygit2.GitError as error:
-                raise reading.corrupt(oid) from error
-            yield oid, _TYPES[kind], data
+        read_one, types = self._read_one, _TYPES
+        for batch in reading.batches(oids, self.oid_length, _BATCH):
+            for oid in batch:
+                try:
+                    kind, data = read_one(oid)
+                except KeyError:
+                    continue
+                except pygit2.GitError as error:
+                    raise reading.corrupt(oid) from error
+                yield oid, types[kind], data
 
     def entries(self, commit: str, paths: Sequence[str]) -> dict[str, TreeEntry | None]:
         return reading.entries(self.read, commit, paths)

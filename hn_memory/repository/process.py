@@ -157,14 +157,14 @@ class ProcessRepository(Repository):
     # -- objects ------------------------------------------------------------------------------------------
 
     def info(self, oids: Iterable[str]) -> Mapping[str, ObjectInfo]:
-        names = [oid for oid in dict.fromkeys(oids) if reading.is_full_id(oid, self.oid_length)]
+        names = reading.full_ids(list(dict.fromkeys(oids)), self.oid_length)
         if not names:
             return {}
         return dict(answer for answer in self._reader().info(names) if answer is not None)
 
     def absent(self, oids: Iterable[str]) -> set[str]:
         wanted = set(oids)
-        names = reading.full_ids(wanted, self.oid_length)
+        names = reading.full_ids(list(wanted), self.oid_length)
         # An ID of the wrong length does not exist; it is no abbreviation.
         malformed = wanted.difference(names) if len(names) < len(wanted) else set()
         return malformed | self._reader().absent(names) if names else malformed

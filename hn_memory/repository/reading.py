@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from hn_memory.errors import HnError, NotFoundError
@@ -24,14 +25,11 @@ def is_full_id(oid: str, length: int) -> bool:
     return len(oid) == length and not oid.strip(_HEX)
 
 
-def full_ids(oids: Iterable[str], length: int) -> list[str]:
-    """Those that are full IDs, each once. Thousands of them, as recall has to ask about, are checked at a stroke."""
-    wanted = list(set(oids))
-    if set(map(len, wanted)) <= {length} and not "".join(wanted).encode(errors="replace").translate(
-        None, _HEX.encode()
-    ):
-        return wanted
-    return [oid for oid in wanted if is_full_id(oid, length)]
+def full_ids(oids: list[str], length: int) -> list[str]:
+    """Those that are full IDs. Thousands of them, as recall has to ask about, are checked at a stroke."""
+    if set(map(len, oids)) <= {length} and not "".join(oids).encode(errors="replace").translate(None, _HEX.encode()):
+        return oids
+    return [oid for oid in oids if is_full_id(oid, length)]
 
 
 def missing(oid: str, what: str = "object") -> NotFoundError:
@@ -215,15 +213,10 @@ def is_below(name: str, prefixes: Collection[str]) -> bool:
 
 def batches(oids: Iterable[str], length: int, size: int) -> Iterator[list[str]]:
     """Full IDs in groups of `size`; whatever is no full ID names no object."""
-    batch: list[str] = []
-    for oid in oids:
-        if is_full_id(oid, length):
-            batch.append(oid)
-            if len(batch) == size:
-                yield batch
-                batch = []
-    if batch:
-        yield batch
+    pending = iter(oids)
+    while some := list(islice(pending, size)):
+        if batch := full_ids(some, length):
+            yield batch
 
 
 def store_stamp(objects: Path) -> tuple[object, ...]:
