@@ -10,11 +10,12 @@ The public face. Names load on first use, so that importing the package costs no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from hn_memory._version import __version__
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hn_memory.errors import HnError
     from hn_memory.protocol.memory import VerifiedMemory, verify_memory
     from hn_memory.protocol.query import Request

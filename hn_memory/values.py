@@ -8,8 +8,7 @@ checkers are shown the standard one, and a test holds the two to the same behavi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:

@@ -132,7 +132,7 @@ def test_public_names_are_there() -> None:
 
 
 # Modules that were asked and do one thing all the same.
-LONGER = {Path("index/store.py"): 570}
+LONGER = {Path("index/store.py"): 575}
 
 
 def test_modules_stay_small() -> None:

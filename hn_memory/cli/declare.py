@@ -8,12 +8,12 @@ does not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
 from hn_memory.values import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any, Final
 
     import click
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from hn_memory.errors import HnError
 
 OUTPUT_FAILED: Final = 1
@@ -64,9 +66,9 @@ def json_bytes(document: Any) -> bytes:
 
     On a terminal everything beyond ASCII is escaped: the same JSON, and no character of an author acts there.
     """
-    import json
+    from hn_memory.protocol.jsonbytes import compose
 
-    text = json.dumps(document, ensure_ascii=_is_terminal(), separators=(",", ":"))
+    text = compose(document, ascii_only=_is_terminal(), finite=False)
     return (text.replace("\x7f", "\\u007f") + "\n").encode()
 
 

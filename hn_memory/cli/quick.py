@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.cli.declare import NUMBER, TEXT, Argument, Command, given
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from hn_memory.cli.session import Session
 
 _MEMORY: Final = frozenset(
@@ -34,9 +36,8 @@ def dispatch(session: Session, arguments: Sequence[str]) -> bool:
         name, rest = arguments[1], arguments[2:]
     else:
         return False
-    from importlib import import_module
-
-    command: Command = import_module(f"{_PACKAGE}.{name}").command
+    # With a name to take out of it, this answers with the module itself, and needs no `importlib`.
+    command: Command = __import__(f"{_PACKAGE}.{name}", fromlist=("command",)).command
     values = read(command, rest)
     if values is None:
         return False

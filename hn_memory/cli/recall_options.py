@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.cli.declare import NUMBER, Option, option, switch
 from hn_memory.cli.record_options import kinds
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from hn_memory.protocol.query import Request
     from hn_memory.service.service import Service
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.cli.declare import FILE, Option, option
 from hn_memory.cli.inputs import STDIN, read_bytes, read_text
 from hn_memory.errors import UsageError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from hn_memory.service.building import RecordArguments
 
 # Options that say what to record and so exclude --input, with the names they have on the command line.

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, Final
 
 from hn_memory.cli.output import use_colour
 from hn_memory.cli.text import gutter, one_line, style
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 SHORT: Final = 12
 _FIELD_WIDTH: Final = 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
 
 from hn_memory.cli.render_common import header_lines, paint
 from hn_memory.cli.render_recall import recalled
@@ -11,6 +10,11 @@ from hn_memory.cli.text import safe
 from hn_memory.protocol.searchable import searchable
 from hn_memory.recall.grep import WORK_LIMIT
 from hn_memory.recall.pattern import Pattern, compile_pattern
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 _ELLIPSIS: Final = "…"
 _LINE: Final = 240

@@ -7,17 +7,21 @@ what was written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
 
 from hn_memory.cli.output import line_width
 from hn_memory.cli.render_common import author, paint, short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final, TypeAlias
+
 
 _NAME_WIDTH: Final = 24
 _SHOWN_DEPTH: Final = 12
 _MARKS: Final = {"retract": "x", "challenge": "!"}
 _VERBS: Final = {"supersede": "supersedes", "retract": "retracts", "challenge": "challenges"}
 
-Entry = Mapping[str, Any]
+Entry: TypeAlias = "Mapping[str, Any]"
 
 
 def logged(document: Mapping[str, Any]) -> str:

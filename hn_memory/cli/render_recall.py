@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
 
 from hn_memory.cli.render_common import author, counted, dependency_line, paint, record_lines, short, state_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 _CALLOUTS: Final = {
     "branching": "is replaced by more than one record",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
 
 from hn_memory.cli.render_common import author, counted, paint, record_lines, short
 from hn_memory.cli.render_recall import recalled, receipt_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 _SUMMARY: Final = 160
 

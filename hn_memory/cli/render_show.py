@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
 
 from hn_memory.cli.render_common import author, dependency_line, paint, record_lines, state_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 _VERBS: Final = {"supersede": "supersedes", "retract": "retracts", "challenge": "challenges"}
 

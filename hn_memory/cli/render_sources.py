@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from hn_memory.cli.render_common import author, counted, invalid_lines, paint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def streams_listed(document: Mapping[str, Any]) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from hn_memory.cli.render_common import counted, paint, short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def written(document: Mapping[str, Any], verb: str, relation: str | None = None) -> str:

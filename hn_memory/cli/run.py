@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
 
 from hn_memory.cli import output, quick
 from hn_memory.cli.inputs import decode_arguments
 from hn_memory.cli.session import Session
 from hn_memory.errors import HnError, UsageError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     import click
 
     from hn_memory.service.ahead import Ahead

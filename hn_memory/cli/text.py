@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from typing import Any, Final
 
 _ELLIPSIS: Final = "…"
 

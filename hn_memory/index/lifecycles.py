@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import Any, Final
 
 from hn_memory.index.rows import Rows, entry_of
 from hn_memory.index.schema import LIFE_CODES, PATHS_UNKNOWN
 from hn_memory.protocol.jsonbytes import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 _SUPERSEDED: Final = LIFE_CODES["superseded"]
 _RETRACTED: Final = LIFE_CODES["retracted"]

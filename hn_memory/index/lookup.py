@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.protocol.jsonbytes import loads
 from hn_memory.protocol.projection import LIFECYCLES, Dependency, Edges, SourceMemory, lifecycle_dependency
 from hn_memory.protocol.stored import read_stored
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from hn_memory.protocol.chain import ChainHead
     from hn_memory.protocol.lifecycle import Diagnostic, Relationship
 

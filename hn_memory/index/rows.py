@@ -9,12 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.index.schema import PATHS_BROKEN, PATHS_HOLD, PATHS_NONE, PATHS_UNKNOWN
 from hn_memory.protocol.identifiers import KINDS
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from hn_memory.index.ingest import Entry
     from hn_memory.repository.base import Repository
     from hn_memory.repository.world import RepositoryWorld

@@ -21,7 +21,10 @@ Of a memory, `size` is what its content takes of recall's budget, `searched` wha
 
 from __future__ import annotations
 
-from typing import Final
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 APPLICATION_ID: Final = 0x686E6D30
 SCHEMA_VERSION: Final = 5

@@ -17,12 +17,16 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection
 from math import log
-from typing import Any, Final
 
 from hn_memory.index.words import Stemmer, words
 from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.jsonbytes import loads
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 CONTENT_WEIGHT: Final = 1
 PATH_WEIGHT: Final = 2

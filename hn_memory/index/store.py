@@ -25,7 +25,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
 
 from hn_memory.errors import HnError
 from hn_memory.index.schema import APPLICATION_ID, PATHS_UNKNOWN, SCHEMA_VERSION, TABLES
@@ -52,11 +51,14 @@ _BUSY_SECONDS: Final = 2.0
 _LOCK_SECONDS: Final = 10.0
 _STAMP_BYTES: Final = 512
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final, TypeVar
+
     from hn_memory.index.ingest import Entry
     from hn_memory.index.update import Progress, Updater
 
-T = TypeVar("T")
+    T = TypeVar("T")
 
 
 class Index:
@@ -71,7 +73,7 @@ class Index:
 
     def __init__(self, repository: Repository, progress: Progress | None = None) -> None:
         self._repository = repository
-        self._files = PrivateFiles(repository.layout.common_dir)
+        self._files = PrivateFiles(repository.layout.common)
         self._progress = progress
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
@@ -382,7 +384,7 @@ class Index:
                     self._open_file(locked=True)
                 return
             self._restamp_after_crash(status)
-        path = str(self._files.path(DATABASE))
+        path = self._files.place(DATABASE)
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=256, check_same_thread=False
         )  # fmt: skip
@@ -400,7 +402,7 @@ class Index:
         try:
             application = connection.execute("PRAGMA application_id").fetchone()[0]
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            whole = is_whole(connection, self._files.path(DATABASE))
+            whole = is_whole(connection, self._files.place(DATABASE))
         except sqlite3.OperationalError as error:
             raise UnusableIndexError(describe(error), rebuild=False, busy=is_busy(error)) from None
         except sqlite3.DatabaseError as error:
@@ -413,9 +415,8 @@ class Index:
     def _status(self) -> os.stat_result:
         """The file's status, if it is a private regular file."""
         self._files.names("memory")  # says whether the directories are private, and makes none
-        path = self._files.path(DATABASE)
         try:
-            status = path.lstat()
+            status = os.lstat(self._files.place(DATABASE))
         except FileNotFoundError:
             raise UnusableIndexError(MISSING, rebuild=True) from None
         if (status.st_mode & 0o170000) != 0o100000:
@@ -448,7 +449,7 @@ class Index:
         stamp = self._read_stamp()
         if not stamp.startswith(b"pending ") or stamp != pending(status):
             raise UnusableIndexError("it was changed by something else", rebuild=True)
-        path = str(self._files.path(DATABASE))
+        path = self._files.place(DATABASE)
         try:
             connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
             try:

@@ -10,14 +10,16 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 from hn_memory.index.lifecycles import Lifecycles
 from hn_memory.index.schema import INDEXES
 from hn_memory.values import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from hn_memory.index.ingest import Entry, Refused
     from hn_memory.protocol.chain import ChainHead
     from hn_memory.repository.base import Repository

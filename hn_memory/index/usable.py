@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from pathlib import Path
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 MISSING: Final = "it was missing"
 
@@ -37,7 +40,7 @@ def pending(status: os.stat_result) -> bytes:
     return f"pending {status.st_ino}\n".encode()
 
 
-def is_whole(connection: sqlite3.Connection, path: Path) -> bool:
+def is_whole(connection: sqlite3.Connection, path: str) -> bool:
     """Is the file as long as it says itself? SQLite looks at pages only when it comes to them."""
     # Within a transaction nobody else writes pages.
     connection.execute("BEGIN")
@@ -45,7 +48,7 @@ def is_whole(connection: sqlite3.Connection, path: Path) -> bool:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
-        return path.stat().st_size >= int(pages) * int(size)
+        return os.stat(path).st_size >= int(pages) * int(size)  # noqa: PTH116 - pathlib is not free
     finally:
         connection.execute("ROLLBACK")
 

@@ -17,7 +17,11 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 LONGEST: Final = 64
 """Characters of a word; longer ones are compared by their beginning."""

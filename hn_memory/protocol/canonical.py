@@ -6,10 +6,13 @@ sound because `<`, `>`, `&`, U+2028 and U+2029 can stand in a JSON text only ins
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from hn_memory.errors import HnError
 from hn_memory.protocol.jsonbytes import dumps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 _ASCII_ESCAPES: Final = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 _ESCAPES: Final = (

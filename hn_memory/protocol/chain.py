@@ -16,14 +16,18 @@ and are not looked at. The machine does no input or output: it is handed what a 
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
 from hn_memory.protocol.identifiers import FILE_MODE, MEMORY_FILE, SIGNATURE_FILE
 from hn_memory.protocol.memory import VerifiedMemory, verify_memory
 from hn_memory.protocol.signing import decode_signature
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object
 
 
 class StreamEntry(NamedTuple):

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
 
 from hn_memory.protocol.envelope import Envelope
 from hn_memory.protocol.gitobject import ObjectKind, object_id
 from hn_memory.protocol.identifiers import MEMORY_FILE, SIGNATURE_FILE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 REFLOG_MESSAGE: Final = "hn: append memory"
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final, NoReturn
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import jsonbytes, limits
@@ -24,6 +23,11 @@ from hn_memory.protocol.signing import KEY_BYTES, decode_base64
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import find_control, is_blank
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final, NoReturn
+
 
 PROTOCOL: Final = "hn-memory/0"
 

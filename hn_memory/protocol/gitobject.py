@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
-
 from hn_memory.protocol import hashing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Literal, TypeAlias
+
 
 _TOGETHER: Final = 4096
 """Bytes that are copied quicker than hashed in two steps."""
 
-ObjectKind = Literal["blob", "tree", "commit", "tag"]
+ObjectKind: TypeAlias = "Literal['blob', 'tree', 'commit', 'tag']"
 
 
 def object_id(kind: ObjectKind, data: bytes, object_format: str) -> str:

@@ -8,11 +8,10 @@ of them give the same digests, as the standards say they must.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
+    from typing import Final, Protocol
 
     class Hash(Protocol):
         """A running digest."""

@@ -6,12 +6,15 @@ Full IDs are demanded wherever an ID carries trust; only `memory_prefix` accepts
 
 from __future__ import annotations
 
-from typing import Final
-
 from hn_memory.errors import HnError, UsageError
 from hn_memory.protocol import limits
 from hn_memory.protocol.hashing import sha256
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 EVIDENCE_TYPES: Final = ("git", "event", "memory")
 SUBJECT_TYPES: Final = ("issue", "proposal", "event", "policy", "pipeline", "run")

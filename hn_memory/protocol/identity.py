@@ -15,8 +15,6 @@ White space and the order of fields are free on reading; writing gives one form 
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
-
 from hn_memory.errors import HnError
 from hn_memory.protocol.canonical import encode_indented
 from hn_memory.protocol.envelope import check_actor_name
@@ -24,6 +22,11 @@ from hn_memory.protocol.identifiers import fingerprint, is_actor_id
 from hn_memory.protocol.signing import KEY_BYTES, decode_base64, encode_base64, public_key_of
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final, NoReturn
+
 
 IDENTITY_VERSION: Final = 1
 LIFECYCLE: Final = "available"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from hn_memory.protocol.projection import Dependency, Edges, SourceMemory, lifecycle_dependency, lifecycle_state
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Relationship(NamedTuple):

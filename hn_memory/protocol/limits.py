@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 MEMORY_JSON_BYTES: Final = 524_288
 SIGNATURE_BYTES: Final = 128

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
-
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
 from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.identifiers import KINDS, is_actor_id
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Literal, TypeAlias
+
 
 POLICY_PATH: Final = ".hn/policy.json"
 POLICY_VERSION: Final = "hn.policy/0"
@@ -18,7 +21,7 @@ TRUST_CLASSES: Final = ("qualified", "policy-missing", "actor-untrusted", "kind-
 _MISSING_TEXT: Final = b"hn-memory-policy-missing-v0"
 _SECTIONS: Final = ("version", "maintainers", "proposals", "pipelines", "memory")
 
-PolicyState = Literal["present", "no-memory-section", "missing"]
+PolicyState: TypeAlias = "Literal['present', 'no-memory-section', 'missing']"
 
 
 class Policy(NamedTuple):

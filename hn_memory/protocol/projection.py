@@ -8,13 +8,15 @@ builds it. Five judgments stay apart: signature, lifecycle, applicability, evide
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.policy import Policy
 from hn_memory.values import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from hn_memory.protocol.shapes import EnvelopeLike, LifecycleLike, RecordLike, World
 
 LIFECYCLES: Final = ("active", "superseded", "retracted", "branching", "dependency-missing")

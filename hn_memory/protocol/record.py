@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NoReturn
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -17,6 +16,11 @@ from hn_memory.protocol.identifiers import ABSENT, KINDS, is_evidence, is_object
 from hn_memory.protocol.strictjson import Reader
 from hn_memory.protocol.unicode import find_control, is_blank, lower, trim
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final, NoReturn
+
 
 MODES: Final = ("exact", "descendants", "subject")
 HANDOFF_LISTS: Final = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from hn_memory.errors import UsageError
 from hn_memory.protocol import limits
@@ -18,6 +17,10 @@ from hn_memory.protocol.record import (
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import lower, trim
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class RecordRequest(NamedTuple):

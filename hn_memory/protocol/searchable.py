@@ -8,11 +8,14 @@ weighs its bytes of UTF-8 and one more, so that even an empty one counts as work
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from hn_memory.protocol.jsonbytes import plain_loads
 from hn_memory.protocol.record import HANDOFF_LISTS, Record
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Texts(NamedTuple):

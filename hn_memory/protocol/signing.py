@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import binascii
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 KEY_BYTES: Final = 32

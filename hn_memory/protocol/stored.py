@@ -8,11 +8,14 @@ as projection asks for them. Only for bytes whose digest is the memory ID they a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.jsonbytes import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class StoredPath:

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NoReturn
 
 from hn_memory.errors import HnError, UsageError
+from hn_memory.protocol.jsonbytes import parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final, NoReturn
 
 
 class _DuplicateFieldError(Exception):
@@ -20,7 +24,7 @@ class _ConstantError(ValueError):
     """Raised from inside the parser for `NaN` and the infinities."""
 
 
-class _Repeated(dict[str, Any]):
+class _Repeated(dict[str, object]):
     """An object that named a field twice; kept where its inside may turn out not to concern us."""
 
     __slots__ = ("name",)
@@ -65,8 +69,6 @@ def loads(data: bytes, code: str, what: str, *, usage: bool = True, everywhere: 
         usage: raise `UsageError` (a caller's input) rather than `HnError` (a stored document).
         everywhere: refuse a repeated field at any depth; else only in objects that a `Reader` opens.
     """
-    import json
-
     error_type = UsageError if usage else HnError
     try:
         text = data.decode()
@@ -76,18 +78,20 @@ def loads(data: bytes, code: str, what: str, *, usage: bool = True, everywhere: 
         raise error_type(code, f"{what} starts with a byte order mark; remove it")
     try:
         hook = _refuse_pairs if everywhere else _mark_pairs
-        value = json.loads(text, object_pairs_hook=hook, parse_constant=_constant)
+        value = parse(text, hook, _constant)
     except _DuplicateFieldError as error:
         name = str(error)[:80]
         raise error_type(code, f"{what} has the field {name!a} twice", field=name) from None
-    except json.JSONDecodeError as error:
-        at = len(text[: error.pos].encode(errors="surrogatepass"))
-        raise error_type(code, f"{what} is not one JSON value: {error.msg} at byte {at}") from None
     except RecursionError:
         raise error_type(code, f"{what} is nested too deeply") from None
     except _ConstantError as error:
         raise error_type(code, f"{what} is not JSON: {error} is no number of it") from None
-    except ValueError:
+    except ValueError as error:
+        from json import JSONDecodeError
+
+        if isinstance(error, JSONDecodeError):
+            at = len(text[: error.pos].encode(errors="surrogatepass"))
+            raise error_type(code, f"{what} is not one JSON value: {error.msg} at byte {at}") from None
         raise error_type(code, f"{what} is not JSON as we read it: a number in it is too long") from None
     return value
 

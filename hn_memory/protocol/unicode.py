@@ -6,11 +6,14 @@ and a rule of the wire format must not. ASCII, which is nearly everything, is an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cache
 
 from hn_memory.protocol.jsonbytes import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
 
 # Section 4: U+0085, U+00A0 and U+3000 are space, U+200B and U+FEFF are not. The set is small and closed, so
 # it is spelled out here; a test holds it against the data file.
@@ -19,7 +22,7 @@ WHITE_SPACE = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 # ASCII in lower case, with a blank for whatever is neither letter nor number.
 _ASCII_TERMS = bytes(
     ord(character.lower()) if character.isalnum() else 0x20 for character in map(chr, range(0x80))
@@ -36,6 +39,8 @@ def _tables() -> dict[str, list[list[int]]]:
 
 @cache
 def _term_pattern() -> re.Pattern[str]:
+    import re
+
     ranges = "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in _tables()["letterOrNumber"])
     return re.compile(f"[{ranges}]+")
 
@@ -57,8 +62,9 @@ def is_blank(text: str) -> bool:
 
 def find_control(text: str) -> int | None:
     """Character index of the first control (category Cc), or None."""
-    found = _CONTROL.search(text)
-    return None if found is None else found.start()
+    if text.isprintable():
+        return None  # whatever the interpreter's tables say of others, no control is printable
+    return next((at for at, character in enumerate(text) if character in _CONTROLS), None)
 
 
 def lower(text: str) -> str:

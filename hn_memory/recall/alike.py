@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Final
 
 from hn_memory.index.words import Stemmer, words
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 ALIKE: Final = 0.8
 _BATCH: Final = 1024

@@ -7,11 +7,14 @@ which kind (a voice) and where it is anchored (a site) settle them for all recor
 
 from __future__ import annotations
 
-from typing import Final
-
 from hn_memory.protocol.policy import TRUST_CLASSES, Policy
 from hn_memory.protocol.projection import APPLICABILITIES, EVIDENCE_STATES, LIFECYCLES, Context, judge_site
 from hn_memory.protocol.query import NormalRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 FILTERED: Final = "filtered"
 EVIDENCE_MISSING: Final = "evidence-missing"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.projection import Context
@@ -19,6 +18,11 @@ from hn_memory.recall.gates import NO_MATCH
 from hn_memory.recall.pattern import Pattern
 from hn_memory.recall.select import Selection
 from hn_memory.repository.world import RepositoryWorld
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 WORK_LIMIT: Final = 67_108_864
 """Instructions times bytes that one search may take (section 8)."""

@@ -11,13 +11,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Final
 
 from hn_memory.errors import UsageError
 from hn_memory.protocol.regexp import judge
 from hn_memory.protocol.regexp.ast import Node
 from hn_memory.protocol.regexp.fault import FIELD
 from hn_memory.protocol.regexp.render import FIRST_KIND, SEPARATOR, Rendered, render
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 # RE2's allowance for a program and for the states it keeps while it searches.  8 MiB, its default, admit 698,000
 # of its instructions, and 64 MiB about four million.  The largest program found for a legal pattern, of classes

@@ -36,9 +36,13 @@ On what these numbers were chosen, and on what they were checked, `scripts/evalu
 from __future__ import annotations
 
 from math import log
-from typing import Final, Literal
 
-Mode = Literal["lexical", "meaning", "hybrid"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Literal, TypeAlias
+
+
+Mode: TypeAlias = "Literal['lexical', 'meaning', 'hybrid']"
 MODES: Final[tuple[Mode, ...]] = ("lexical", "meaning", "hybrid")
 
 K1: Final = 1.2

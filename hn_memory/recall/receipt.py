@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
 
 from hn_memory.protocol.policy import Policy
 from hn_memory.recall.gates import NO_MATCH, REASONS
 from hn_memory.recall.select import Callout
 from hn_memory.repository.streams import InvalidSource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 CALLOUTS_SHOWN: Final = 20
 

@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import merge, nlargest
 from itertools import groupby
-from typing import Final
 
 from hn_memory.index.lookup import successors
 from hn_memory.index.searchtables import (
@@ -46,6 +45,11 @@ from hn_memory.recall.ranking import (
 from hn_memory.recall.select import Match, Selection
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 MOST_WORDS: Final = 256
 """Distinct words of a question that are looked for; the first ones of a longer text."""
@@ -98,7 +102,7 @@ class RankedSelection(Selection):
     ) -> None:
         super().__init__(connection, request, context, world)
         self._mode = mode
-        self._everything = self.passing + self.withheld.total()
+        self._everything = self.passing + sum(self.withheld.values())
         self.words = question_words(question)[:MOST_WORDS]
         self.stemmer = Stemmer() if stemmer is None else stemmer
         known = self.stemmer.stems(self.words)

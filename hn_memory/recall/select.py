@@ -8,9 +8,8 @@ object store (anchors, ancestry, evidence, events) is asked of it afresh, in bul
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from hn_memory.index.lookup import contains, valid_edges
 from hn_memory.index.schema import LIFE_CODES, PATHS_BROKEN, PATHS_UNKNOWN
@@ -28,6 +27,11 @@ from hn_memory.recall.gates import (
 )
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 _SORT_AT_MOST = 4096
 """Up to this many candidates are sorted outright; beyond it the order index is walked until a page is full."""
@@ -83,7 +87,7 @@ class Selection:
         self._request = request
         self._context = context
         self._world = world
-        self.withheld: Counter[str] = Counter()
+        self.withheld: defaultdict[str, int] = defaultdict(int)
         # What narrows the records before the gates: a table of row numbers, or one topic.
         self._narrow: str | None = None
         self._topic: int | None = None
@@ -104,7 +108,7 @@ class Selection:
     @property
     def considered(self) -> int:
         """Records looked at: the matches and everything withheld."""
-        return self.matched + self.withheld.total()
+        return self.matched + sum(self.withheld.values())
 
     # -- the gates ----------------------------------------------------------------------------------------
 
@@ -363,11 +367,11 @@ class Selection:
 
     # -- callouts -----------------------------------------------------------------------------------------
 
-    def callouts(self, limit: int) -> tuple[list[Callout], Counter[str]]:
+    def callouts(self, limit: int) -> tuple[list[Callout], dict[str, int]]:
         """Withheld records whose silence would mislead, sorted by ID, and how many there are of each code."""
         self._table("called", "n INTEGER PRIMARY KEY, id BLOB, code TEXT")
         self._db.execute(f"INSERT INTO called {self._called_out()}")
-        counts = Counter(dict(self._db.execute("SELECT code, count(*) FROM called GROUP BY code").fetchall()))
+        counts = dict(self._db.execute("SELECT code, count(*) FROM called GROUP BY code").fetchall())
         if not counts:
             return [], counts
         shown = [

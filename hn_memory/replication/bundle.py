@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from hn_memory.errors import HnError, NotFoundError
 from hn_memory.protocol.gitobject import object_id
@@ -28,6 +27,11 @@ from hn_memory.repository.policyfile import policy_bytes
 from hn_memory.repository.scan import VerifiedSet, scan
 from hn_memory.repository.spawn import run
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 POLICY_REF: Final = "refs/hn/bundle/policy"
 _MAGIC: Final = (b"# v2 git bundle\n", b"# v3 git bundle\n")
@@ -133,7 +137,7 @@ def verify_bundle(path: Path) -> BundleContent:
         wanted = [ref for ref in refs if ref.startswith(LOCAL_PREFIX) or ref == POLICY_REF]
         if wanted:
             _unbundle(command, path, wanted)
-        layout = Layout(top, top, None, top / "objects", object_format, "files", False, False, "")
+        layout = Layout(str(top), str(top), None, f"{top}/objects", object_format, "files", False, False, "")
         with open_repository(layout, prefer="git") as repository:
             verified = scan(repository)
             policy = None

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 _SHOWN: Final = 3
 
 
-def sync_hints(common_dir: Path, sources: Collection[str], *, empty: bool) -> list[str]:
+def sync_hints(common: str, sources: Collection[str], *, empty: bool) -> list[str]:
     """Hints about remotes whose streams are not here.
 
     Args:
         sources: names of the memory refs here.
         empty: nothing was found, so even a remote that was never asked is worth a word.
     """
-    names = configured_remotes(common_dir)
+    names = configured_remotes(common)
     if not names:
         return []
-    return [hint for name in names[:_SHOWN] if (hint := _hint(common_dir, name, sources, empty)) is not None]
+    return [hint for name in names[:_SHOWN] if (hint := _hint(common, name, sources, empty)) is not None]
 
 
-def configured_remotes(common_dir: Path) -> list[str]:
+def configured_remotes(common: str) -> list[str]:
     """Names of the remotes in the repository's own configuration file, without asking Git."""
     try:
-        text = (common_dir / "config").read_bytes().decode("utf-8", "replace")
+        with open(f"{common}/config", "rb") as file:  # noqa: PTH123 - pathlib is not free
+            text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
     names: list[str] = []
@@ -36,7 +40,7 @@ def configured_remotes(common_dir: Path) -> list[str]:
     return sorted(set(names))
 
 
-def _hint(common_dir: Path, name: str, sources: Collection[str], empty: bool) -> str | None:
+def _hint(common: str, name: str, sources: Collection[str], empty: bool) -> str | None:
     from hn_memory.errors import HnError
     from hn_memory.protocol.identifiers import accepted_ref, is_remote_name, local_ref
     from hn_memory.replication.offers import known_offers
@@ -45,7 +49,7 @@ def _hint(common_dir: Path, name: str, sources: Collection[str], empty: bool) ->
 
     if not is_remote_name(name):
         return None
-    files = PrivateFiles(common_dir)
+    files = PrivateFiles(common)
     offers = known_offers(files, name)
     if offers is None:
         if not empty:

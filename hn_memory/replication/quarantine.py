@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.selection import Budgets
@@ -22,6 +21,11 @@ from hn_memory.repository.open import open_repository
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.spawn import Child, run, stream
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 QUARANTINE: Final = "replication/quarantine"
 PREFIX: Final = "refs/hn/quarantine/memory/"
@@ -118,7 +122,7 @@ class Quarantine:
         if self._repository is None:
             main = self._main.layout
             layout = Layout(
-                git_dir=self.path, common_dir=self.path, work_tree=None, objects=self.objects,
+                git=str(self.path), common=str(self.path), tree=None, store=str(self.objects),
                 object_format=main.object_format, ref_format="files", shallow=False, promisor=False, prefix="",
             )  # fmt: skip
             self._repository = open_repository(layout, prefer="git" if self._main.backend == "git" else "libgit2")

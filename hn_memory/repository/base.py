@@ -14,13 +14,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Literal
 
 from hn_memory.values import NamedTuple
 
-ObjectFormat = Literal["sha1", "sha256"]
-ObjectType = Literal["blob", "tree", "commit", "tag"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Literal, TypeAlias
+
+
+ObjectFormat: TypeAlias = "Literal['sha1', 'sha256']"
+ObjectType: TypeAlias = "Literal['blob', 'tree', 'commit', 'tag']"
 
 
 class Ref(NamedTuple):
@@ -55,23 +59,51 @@ class RefUpdate(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where a repository lives. All paths are absolute; `work_tree` is None in a bare repository.
+    """Where a repository lives. All places are absolute; a bare repository has no work tree.
 
-    `objects` is the directory of the main object store. `prefix` is the caller's directory relative to the
+    They are kept as text, since a short command needs no paths and `pathlib` takes its time to load: `git`,
+    `common`, `tree` and `store` (the directory of the main object store) are `git_dir`, `common_dir`, `work_tree`
+    and `objects` as paths. `prefix` is the caller's directory relative to the
     work tree in `/`-separated form without a trailing slash (`""` at the root or outside the work tree).
     `plain_store` says that no setting asks for special modes or flushing of new objects.
     """
 
-    git_dir: Path
-    common_dir: Path
-    work_tree: Path | None
-    objects: Path
+    git: str
+    common: str
+    tree: str | None
+    store: str
     object_format: ObjectFormat
     ref_format: str
     shallow: bool
     promisor: bool
     prefix: str
     plain_store: bool = False
+
+    @property
+    def git_dir(self) -> Path:
+        """The Git directory."""
+        return _path(self.git)
+
+    @property
+    def common_dir(self) -> Path:
+        """The Git directory that all worktrees share."""
+        return _path(self.common)
+
+    @property
+    def work_tree(self) -> Path | None:
+        """The root of the work tree."""
+        return None if self.tree is None else _path(self.tree)
+
+    @property
+    def objects(self) -> Path:
+        """The directory of the main object store."""
+        return _path(self.store)
+
+
+def _path(place: str) -> Path:
+    from pathlib import Path
+
+    return Path(place)
 
 
 class Repository(ABC):

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
 
 from hn_memory.errors import HnError
 from hn_memory.repository.base import ObjectInfo, ObjectType
 from hn_memory.repository.spawn import Child, reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
 
 _BATCH = 256
 _LARGE_BATCH = 8192
@@ -146,12 +150,17 @@ def _lines_of_the_missing(answers: bytes) -> Iterator[bytes]:
     return (line for line in answers.split(b"\n") if line.endswith(_MISSING))
 
 
+def _kind(name: bytes) -> ObjectType:
+    kind: ObjectType = name.decode("ascii")  # type: ignore[assignment]
+    return kind
+
+
 def _header_info(line: bytes) -> tuple[str, ObjectInfo] | None:
     parts = line.split(b" ")
     if len(parts) != 3 or not parts[2].isdigit():
         # "<name> missing" and "<name> ambiguous"; a name with blanks in it is none that exists.
         return None
-    return parts[0].decode("ascii"), ObjectInfo(cast(ObjectType, parts[1].decode("ascii")), int(parts[2]))
+    return parts[0].decode("ascii"), ObjectInfo(_kind(parts[1]), int(parts[2]))
 
 
 class _Pipe:
@@ -184,8 +193,8 @@ class _Pipe:
         if line.endswith((b" missing", b" ambiguous")):
             return None
         try:
-            oid, kind, size = line.decode("ascii").split(" ")
-            return oid, cast(ObjectType, kind), int(size)
+            oid, kind, size = line.split(b" ")
+            return oid.decode("ascii"), _kind(kind), int(size)
         except ValueError as error:
             raise self.broken() from error
 

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 _LEVEL: Final = 1
 """Git stores objects anew at a level of its own; ours only has to be quick."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hn_memory.errors import HnError, NotFoundError
 from hn_memory.repository.base import Layout, ObjectFormat
 from hn_memory.repository.paths import display, without_homes
 from hn_memory.repository.spawn import Child, Completed, collect
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hn_memory.repository.ahead import Ahead
 
 # Everything named GIT_* is dropped but these. They say how to reach remotes, whom to trust there and where the
@@ -133,16 +134,16 @@ def discover(start: Path | None, *, git_dir: Path | None = None, ahead: Ahead | 
         # A path with a newline in it: ask for the four paths one at a time.
         lines[4:] = [_single(base, env, question) for question in _QUESTIONS[5:]]
     bare, shallow, object_format, ref_format, found, common, prefix, *top = lines
-    work_tree = Path(top[0]) if top and top[0] else None
-    if work_tree is None and bare == "false" and git_dir is None:
-        work_tree = _tree_of(Path(found))
+    tree = top[0] if top and top[0] else None
+    if tree is None and bare == "false" and git_dir is None:
+        tree = _tree_of(found)
     if git_dir is not None:
-        work_tree, prefix = _explicit(Path(found), bare == "true", work_tree, prefix, start)
+        tree, prefix = _explicit(found, bare == "true", tree, prefix, start)
     return Layout(
-        git_dir=Path(found),
-        common_dir=Path(common),
-        work_tree=work_tree,
-        objects=Path(common) / "objects",
+        git=found,
+        common=common,
+        tree=tree,
+        store=f"{common}/objects",
         object_format=_object_format(object_format),
         # Git before 2.45 echoes the question, and knows nothing but files.
         ref_format="files" if ref_format.startswith("--") else ref_format,
@@ -163,22 +164,23 @@ def _promisor(settings: Sequence[bytes]) -> bool:
     return any(last.values())
 
 
-def _tree_of(git_dir: Path) -> Path | None:
+def _tree_of(git: str) -> str | None:
     """The work tree of a Git directory in which somebody stands, when its place tells."""
+    from pathlib import Path
+
+    git_dir = Path(git)
     if git_dir.name == ".git":
-        return git_dir.parent
+        return str(git_dir.parent)
     try:
         # A linked worktree: the file `gitdir` names the `.git` file of the tree.
         pointer = os.fsdecode((git_dir / "gitdir").read_bytes()).rstrip("\n")
     except OSError:
         return None
     tree = Path(os.path.normpath(git_dir / pointer)).parent
-    return tree if tree.is_dir() else None
+    return str(tree) if tree.is_dir() else None
 
 
-def _explicit(
-    git_dir: Path, bare: bool, work_tree: Path | None, prefix: str, start: Path | None
-) -> tuple[Path | None, str]:
+def _explicit(git: str, bare: bool, named: str | None, prefix: str, start: Path | None) -> tuple[str | None, str]:
     """Work tree and prefix for an explicit `--git-dir`.
 
     Git takes the current directory for the root of the work tree then, and path anchors would silently mean
@@ -186,14 +188,16 @@ def _explicit(
     """
     if bare:
         return None, ""
+    from pathlib import Path
+
     here = Path(os.path.realpath(start or Path()))
-    tree = _tree_of(git_dir)
-    if tree is None or work_tree not in (None, here):
-        return work_tree, prefix
-    tree = Path(os.path.realpath(tree))
+    place = _tree_of(git)
+    if place is None or (named is not None and Path(named) != here):
+        return named, prefix
+    tree = Path(os.path.realpath(place))
     inside = here == tree or tree in here.parents
     relative = here.relative_to(tree).as_posix() if inside else ""
-    return tree, "" if relative == "." or relative.split("/")[0] == ".git" else relative
+    return str(tree), "" if relative == "." or relative.split("/")[0] == ".git" else relative
 
 
 def _object_format(name: str) -> ObjectFormat:
@@ -212,7 +216,7 @@ def _single(base: Sequence[str], env: dict[str, str], question: str) -> str:
 def _refusal(done: Completed, place: Path | None) -> HnError:
     """Why Git would not open what it found, in Git's own words without the command that silences it."""
     why = without_homes(done.reason)
-    where = display(place if place is not None else Path())
+    where = display("." if place is None else place)
     if any(mark in why for mark in _UNSAFE):
         return HnError(
             "repository-unsafe",

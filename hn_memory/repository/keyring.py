@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NoReturn
 
 from hn_memory.errors import ConflictError, HnError, NotFoundError, UsageError
 from hn_memory.protocol.identifiers import is_actor_id, require_actor
@@ -29,6 +28,11 @@ from hn_memory.protocol.identity import (
 )
 from hn_memory.protocol.signing import KEY_BYTES
 from hn_memory.repository.private import PrivateFiles, read_outside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, NoReturn
+
 
 IDENTITIES: Final = "identities"
 ACTIVE: Final = "active"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
 
 import pygit2
 from pygit2.enums import ConfigLevel, Option, ReferenceType, RepositoryOpenFlag
@@ -28,6 +27,11 @@ from hn_memory.repository.base import (
 from hn_memory.repository.loose import write_all
 from hn_memory.repository.process import ProcessRepository, store_refused
 from hn_memory.repository.refwriter import IDENTITY, moved, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 _TYPES: Final[dict[int, ObjectType]] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _COMMIT: Final = 1
@@ -215,7 +219,7 @@ class LibgitRepository(Repository):
 
     def _fresh(self) -> pygit2.Repository:
         """The repository with the packs that are there now; libgit2 notices new packs, not removed ones."""
-        stamp = reading.store_stamp(self.layout.objects)
+        stamp = reading.store_stamp(self.layout.store)
         if stamp != self._stamp:
             if self._stamp is not None:
                 self._met = None

@@ -25,11 +25,15 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NoReturn
 
 from hn_memory.errors import ConflictError
-from hn_memory.repository.private import ROOT, PrivateFiles, refuse
+from hn_memory.repository.private import PrivateFiles, refuse
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, NoReturn
+
 
 LOCK: Final = "lock"
 DEFAULT_TIMEOUT: Final = 10.0
@@ -177,7 +181,7 @@ class WriterLock:
 
     def _is_current(self, handle: int) -> bool:
         try:
-            named = os.lstat(f"{self._files.common_dir}/{ROOT}/{LOCK}")  # without the cost of path objects
+            named = os.lstat(self._files.place(LOCK))  # without the cost of path objects
         except FileNotFoundError:
             return False
         return os.path.samestat(named, os.fstat(handle))

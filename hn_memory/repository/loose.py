@@ -10,11 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Final
 
 from hn_memory.protocol.gitobject import object_id
 from hn_memory.repository.base import ObjectFormat, ObjectType
 from hn_memory.repository.deflate import deflate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _MODE: Final = 0o444

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
 from hn_memory.errors import HnError
 from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.process import ProcessRepository
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
     from hn_memory.repository.ahead import Ahead
 
-Preference = Literal["git", "libgit2", "auto"]
+Preference: TypeAlias = "Literal['git', 'libgit2', 'auto']"
 
 
 def open_repository(layout: Layout, *, prefer: Preference = "auto", ahead: Ahead | None = None) -> Repository:

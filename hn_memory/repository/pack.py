@@ -9,11 +9,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
 
 from hn_memory.protocol import hashing
 from hn_memory.repository.base import ObjectFormat, ObjectType
 from hn_memory.repository.deflate import deflate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 _NUMBERS: Final[dict[ObjectType, int]] = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from os import PathLike
 
 
-def display(path: Path) -> str:
+def display(path: str | PathLike[str]) -> str:
     """The path as a message may show it: from the current directory, else from `~`, else absolute.
 
     The current directory itself is `.`. A home directory is never spelled out, not even when the process

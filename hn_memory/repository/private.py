@@ -18,10 +18,17 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Final, NoReturn
 
 from hn_memory.errors import ConflictError, HnError, NotFoundError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+    from typing import Final, NoReturn, TypeAlias
+
+    Place: TypeAlias = str | PathLike[str]
+
 
 ROOT: Final = "hn"
 # Everything that starts with a dot is passed over by `names`: temporary files of a killed writer and what
@@ -44,14 +51,27 @@ class PrivateFiles:
         `private-read-failed`, `private-write-failed`: the system refused; the message names the place.
     """
 
-    __slots__ = ("common_dir",)
+    __slots__ = ("_common",)
 
-    def __init__(self, common_dir: Path) -> None:
-        self.common_dir = common_dir
+    def __init__(self, common_dir: Place) -> None:
+        self._common = os.fspath(common_dir)
+
+    @property
+    def common_dir(self) -> Path:
+        """The Git common directory."""
+        from pathlib import Path
+
+        return Path(self._common)
 
     def path(self, name: str = "") -> Path:
         """Where a private file lies. Says nothing about whether it is there or safe."""
-        return self.common_dir.joinpath(ROOT, *_split(name))
+        from pathlib import Path
+
+        return Path(self.place(name))
+
+    def place(self, name: str = "") -> str:
+        """As `path`, in text."""
+        return "/".join((self._common, ROOT, *_split(name)))
 
     def read(self, name: str, limit: int) -> bytes:
         """The content of a file of at most `limit` bytes.
@@ -65,7 +85,7 @@ class PrivateFiles:
                 handle = os.open(base, os.O_RDONLY | _FILE, dir_fd=directory)
             except OSError as error:
                 self.failed(error, name, writing=False)
-            return _read_open(handle, self.path(name), limit)
+            return _read_open(handle, self.place(name), limit)
 
     def write(self, name: str, data: bytes) -> None:
         """Create a file or replace it as a whole, durably. An unsafe file in its place is refused."""
@@ -73,7 +93,7 @@ class PrivateFiles:
         with self._directory(parent, create=True) as directory:
             found = _status(base, directory)
             if found is not None:
-                _check(found, self.path(name), directory=False)
+                _check(found, self.place(name), directory=False)
             with self._temporary(directory, name, data) as temporary:
                 os.rename(temporary, base, src_dir_fd=directory, dst_dir_fd=directory)
 
@@ -109,7 +129,7 @@ class PrivateFiles:
                 self.failed(error, name, writing=True)
         try:
             if fault := _fault(os.fstat(handle), directory=False):
-                _unsafe(self.path(name), *fault)
+                _unsafe(self.place(name), *fault)
         except BaseException:
             os.close(handle)
             raise
@@ -161,9 +181,9 @@ class PrivateFiles:
         """A handle of `hn/<parts>`, each step checked; what is absent is created or `private-file-missing`."""
         try:
             # How the caller reached the repository is Git's business; the rules start at `hn/`.
-            handle = os.open(self.common_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            handle = os.open(self._common, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            refuse(error, self.common_dir, self.common_dir, writing=create)
+            refuse(error, self._common, self._common, writing=create)
         # Every append comes by here, so nothing is put into words before it is needed.
         steps = (ROOT, *parts)
         try:
@@ -171,14 +191,14 @@ class PrivateFiles:
                 try:
                     following = _open_directory(part, handle, create=create)
                 except OSError as error:
-                    where = self.common_dir.joinpath(*steps[:depth])
-                    below = where / part
+                    where = "/".join((self._common, *steps[:depth]))
+                    below = f"{where}/{part}"
                     at_fault = below if os.path.lexists(below) else where
                     refuse(error, below, at_fault, writing=create)
                 os.close(handle)
                 handle = following
                 if fault := _fault(os.fstat(handle), directory=True):
-                    _unsafe(self.common_dir.joinpath(*steps[: depth + 1]), *fault)
+                    _unsafe("/".join((self._common, *steps[: depth + 1])), *fault)
             yield handle
         finally:
             os.close(handle)
@@ -218,15 +238,15 @@ class PrivateFiles:
         return handle
 
     def _exists(self, name: str) -> NoReturn:
-        raise ConflictError("private-file-exists", f"{_shown(self.path(name))} exists already")
+        raise ConflictError("private-file-exists", f"{_shown(self.place(name))} exists already")
 
     def failed(self, error: OSError, name: str, *, writing: bool) -> NoReturn:
         """Raise what a refusal of the system at a private file means."""
-        path = self.path(name)
-        refuse(error, path, path.parent, writing=writing)
+        place = self.place(name)
+        refuse(error, place, os.path.dirname(place), writing=writing)  # noqa: PTH120 - text goes in
 
 
-def read_outside(path: Path, limit: int) -> bytes:
+def read_outside(path: Place, limit: int) -> bytes:
     """Read a private file that lies anywhere, by the rules for a file; its directories are not looked at.
 
     Raises:
@@ -235,11 +255,11 @@ def read_outside(path: Path, limit: int) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | _FILE)
     except OSError as error:
-        refuse(error, path, path.parent, writing=False)
+        refuse(error, path, os.path.dirname(path), writing=False)  # noqa: PTH120 - as above
     return _read_open(handle, path, limit)
 
 
-def _read_open(handle: int, path: Path, limit: int) -> bytes:
+def _read_open(handle: int, path: Place, limit: int) -> bytes:
     try:
         found = os.fstat(handle)
         _check(found, path, directory=False)
@@ -247,7 +267,7 @@ def _read_open(handle: int, path: Path, limit: int) -> bytes:
             _unsafe(path, f"is larger than {limit} bytes")
         data = _read_up_to(handle, limit + 1)
     except OSError as error:
-        refuse(error, path, path.parent, writing=False)
+        refuse(error, path, os.path.dirname(path), writing=False)  # noqa: PTH120 - as above
     finally:
         os.close(handle)
     if len(data) > limit:
@@ -255,7 +275,7 @@ def _read_open(handle: int, path: Path, limit: int) -> bytes:
     return data
 
 
-def _check(found: os.stat_result, path: Path, *, directory: bool) -> None:
+def _check(found: os.stat_result, path: Place, *, directory: bool) -> None:
     """The three rules, on what is open (or about to be replaced)."""
     if fault := _fault(found, directory=directory):
         _unsafe(path, *fault)
@@ -279,12 +299,13 @@ def _fault(found: os.stat_result, *, directory: bool) -> tuple[str] | tuple[str,
     return None
 
 
-def refuse(error: OSError, path: Path, directory: Path, *, writing: bool) -> NoReturn:
+def refuse(error: OSError, path: Place, directory: Place, *, writing: bool) -> NoReturn:
     """Turn a refusal of the system at `path` into ours; a failed write names the directory."""
     if error.errno == errno.ELOOP:
         _unsafe(path, "is a symbolic link")
     if error.errno == errno.ENOTDIR:
-        _unsafe(path, "is a symbolic link" if path.is_symlink() else "is not a directory")
+        link = os.path.islink(path)  # noqa: PTH114 - as above
+        _unsafe(path, "is a symbolic link" if link else "is not a directory")
     if error.errno in (errno.ENXIO, errno.ENODEV, errno.EISDIR):
         _unsafe(path, "is not a regular file")
     if error.errno == errno.ENOENT and not writing:
@@ -364,11 +385,11 @@ def _flush_directory(directory: int) -> None:
             raise
 
 
-def _unsafe(path: Path, why: str, hint: str | None = None) -> NoReturn:
+def _unsafe(path: Place, why: str, hint: str | None = None) -> NoReturn:
     raise HnError("private-file-unsafe", f"{_shown(path)} {why}", hint=hint) from None
 
 
-def _shown(path: Path) -> str:
+def _shown(path: Place) -> str:
     from hn_memory.repository.paths import display
 
     return display(path)

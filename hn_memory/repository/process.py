@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hn_memory.errors import HnError, NotFoundError
 from hn_memory.protocol.gitobject import object_id
@@ -30,7 +28,10 @@ from hn_memory.repository.paths import display, without_homes
 from hn_memory.repository.reffile import read_ref_file
 from hn_memory.repository.spawn import Child, Completed, collect, run, stream
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from os import PathLike
+
     from hn_memory.repository.scratch import Scratch
 
 # Up to this many objects stay loose; more become one pack, as `git fetch` would decide in the same order.
@@ -64,14 +65,14 @@ class ProcessRepository(Repository):
         self.layout = layout
         self._legacy = legacy_cat_file
         # Relative URLs of a remote, which a lazy fetch may need, are relative to here.
-        self._command = [*GIT, "-C", str(layout.work_tree or layout.git_dir), f"--git-dir={layout.git_dir}"]
+        self._command = [*GIT, "-C", layout.tree or layout.git, f"--git-dir={layout.git}"]
         self._env = backend_environment(git_environment())
         self._ahead = ahead
         self._scratch: Scratch | None = None
         self._checker: CatFile | None = None
         self._fetcher: CatFile | None = None
         self._stamp: object = None
-        self._settings = reading.file_stamp(f"{layout.common_dir}/config") if layout.plain_store else None
+        self._settings = reading.file_stamp(f"{layout.common}/config") if layout.plain_store else None
         self._decided = reading.Decided()
 
     def close(self) -> None:
@@ -98,7 +99,7 @@ class ProcessRepository(Repository):
 
     def ref(self, name: str) -> Ref | None:
         if self.layout.ref_format == "files":
-            target = read_ref_file(self.layout.common_dir, name, self.oid_length)
+            target = read_ref_file(self.layout.common, name, self.oid_length)
             if target is not None:
                 return Ref(name, target)
         if name.startswith("refs/"):
@@ -216,7 +217,7 @@ class ProcessRepository(Repository):
 
             with suppress(OSError):
                 # Where it fails, Git tries again, and says why.
-                return write_all(str(self.layout.objects), objects, self.layout.object_format)
+                return write_all(self.layout.store, objects, self.layout.object_format)
         from hn_memory.repository.pack import pack
 
         # Git refuses a pack that holds an object twice.
@@ -225,12 +226,12 @@ class ProcessRepository(Repository):
         verb = ("unpack-objects", "-q") if len(once) <= _LOOSE_LIMIT else ("index-pack", "--stdin")
         done = run([*self._command, *verb], self._env, stdin=data)
         if done.status:
-            raise store_refused(self.layout.objects, done.reason)
+            raise store_refused(self.layout.store, done.reason)
         return [object_id(kind, content, self.layout.object_format) for kind, content in objects]
 
     def _store_is_plain(self) -> bool:
         """Does the store want no more of a new object than that it is whole, by settings that were read just now?"""
-        return self.layout.plain_store and self._settings == reading.file_stamp(f"{self.layout.common_dir}/config")
+        return self.layout.plain_store and self._settings == reading.file_stamp(f"{self.layout.common}/config")
 
     def write_pack(self, count: int, objects: Iterable[tuple[ObjectType, bytes]]) -> None:
         from hn_memory.repository.pack import pack_parts
@@ -250,7 +251,7 @@ class ProcessRepository(Repository):
         finally:
             child.stop()
         if done.status:
-            raise store_refused(self.layout.objects, done.reason)
+            raise store_refused(self.layout.store, done.reason)
 
     # -- children -----------------------------------------------------------------------------------------
 
@@ -274,7 +275,7 @@ class ProcessRepository(Repository):
         Git keeps the packs it has opened, so after a change of the packs on disk a new child is asked: an
         object that is gone must not be answered from an old mapping (spec section 5).
         """
-        stamp = reading.store_stamp(self.layout.objects)
+        stamp = reading.store_stamp(self.layout.store)
         if stamp != self._stamp:
             for reader in (self._checker, self._fetcher):
                 if reader is not None:
@@ -343,7 +344,7 @@ class ProcessRepository(Repository):
                 yield [line.decode("ascii") for line in lines]
 
 
-def store_refused(directory: Path, why: str) -> HnError:
+def store_refused(directory: str | PathLike[str], why: str) -> HnError:
     """The refusal of a write of objects, for both backends."""
     return HnError(
         "object-write-failed",

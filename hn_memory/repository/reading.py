@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 
 from hn_memory.errors import HnError, NotFoundError
 from hn_memory.repository.base import ObjectType, TreeEntry
@@ -219,13 +218,15 @@ def batches(oids: Iterable[str], length: int, size: int) -> Iterator[list[str]]:
             yield batch
 
 
-def store_stamp(objects: Path) -> tuple[object, ...]:
+def store_stamp(store: str) -> tuple[object, ...]:
     """Something that changes whenever packs come or go in an object store or a store it borrows from."""
-    stamps: list[object] = [file_stamp(f"{objects}/pack"), alternates := file_stamp(f"{objects}/info/alternates")]
+    stamps: list[object] = [file_stamp(f"{store}/pack"), alternates := file_stamp(f"{store}/info/alternates")]
     if alternates is not None:
-        for line in os.fsdecode((objects / "info" / "alternates").read_bytes()).splitlines():
+        with open(f"{store}/info/alternates", "rb") as file:  # noqa: PTH123 - as below
+            lines = os.fsdecode(file.read()).splitlines()
+        for line in lines:
             if line and not line.startswith("#"):
-                stamps.append(file_stamp(str(objects / line / "pack")))
+                stamps.append(file_stamp(os.path.join(store, line, "pack")))  # noqa: PTH118
     return tuple(stamps)
 
 

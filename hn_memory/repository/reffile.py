@@ -8,10 +8,13 @@ left to Git.
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Final
 
 from hn_memory.repository.reading import is_full_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 _SHARED: Final = "refs/hn/"
 """What no work tree has refs of its own below."""
@@ -19,17 +22,17 @@ _SHARED: Final = "refs/hn/"
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def read_ref_file(common_dir: Path, name: str, oid_length: int) -> str | None:
+def read_ref_file(common: str, name: str, oid_length: int) -> str | None:
     """The object ID in the file of a ref; None where there is no such file or something else in it.
 
     Args:
-        common_dir: of a repository whose refs are files.
+        common: the common directory of a repository whose refs are files.
         name: the full name of a ref; only those below `refs/hn/` are looked for.
     """
     if not name.startswith(_SHARED) or any(part in ("", ".", "..") for part in name.split("/")):
         return None
     try:
-        handle = os.open(f"{common_dir}/{name}", _OPEN)
+        handle = os.open(f"{common}/{name}", _OPEN)
     except (OSError, ValueError):
         return None
     try:

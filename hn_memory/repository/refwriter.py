@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from hn_memory.errors import ConflictError, HnError
 from hn_memory.repository.base import Ref, RefUpdate, Repository
 from hn_memory.repository.paths import display, without_homes
 from hn_memory.repository.spawn import Child, reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 # Reflog entries need a name. Set here, they never fail for want of user.name (user.useConfigOnly, no HOME),
 # and both backends write the same one.

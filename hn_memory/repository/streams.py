@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
@@ -20,6 +19,7 @@ from hn_memory.protocol.identifiers import (
 from hn_memory.repository.base import Repository, TreeEntry, parse_tree
 from hn_memory.values import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hn_memory.protocol.chain import StreamCommit, StreamEntry
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from hn_memory.errors import NotFoundError
 from hn_memory.protocol.identifiers import ABSENT
 from hn_memory.repository.base import ObjectInfo, Repository, TreeEntry
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hn_memory.protocol.shapes import AnchorLike
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final
 
 from hn_memory.errors import ConflictError, HnError
 from hn_memory.protocol.chain import ChainHead
@@ -25,6 +24,11 @@ from hn_memory.repository.clock import Clock, timestamp
 from hn_memory.repository.locks import WriterLock
 from hn_memory.repository.refwriter import BROKEN_OFF
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 ATTEMPTS: Final = 12
 _PAUSE: Final = 0.01

@@ -6,7 +6,6 @@ import os
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.protocol.canonical import require_text
@@ -27,6 +26,11 @@ from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.paths import display
 from hn_memory.service.environment import Environment
 from hn_memory.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 _BLOB_MODES: Final = frozenset({"100644", "100755", "120000"})
 

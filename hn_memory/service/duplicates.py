@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from typing import Any, Final
 
 from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.jsonbytes import loads
@@ -16,6 +15,11 @@ from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.service.environment import Environment
 from hn_memory.service.read import policy_hints, receipt_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 _SUMMARY: Final = 200
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from hn_memory.errors import UsageError
 from hn_memory.repository.base import Repository
 from hn_memory.repository.clock import Clock, system_clock
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from typing import Any, TypeVar
 
     from hn_memory.index.ingest import Entry
     from hn_memory.index.store import Index
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from hn_memory.repository.writer import Appended
     from hn_memory.service.embedders import Embedder
 
-T = TypeVar("T")
+    T = TypeVar("T")
 
 _FEW = 16
 """Records appended at once of which it is said that others say the same."""
@@ -92,7 +93,7 @@ class Environment:
             name: relative to `hn/`; the file may be absent.
         """
         try:
-            status = os.lstat(f"{self.repository.layout.common_dir}/hn/{name}")
+            status = os.lstat(f"{self.repository.layout.common}/hn/{name}")
             mark = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
         except OSError:
             mark = None

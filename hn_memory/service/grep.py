@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
 
 from hn_memory.errors import UsageError
 from hn_memory.protocol.projection import Context
@@ -25,6 +24,10 @@ from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.service.environment import Environment
 from hn_memory.service.read import page_of, project_rows, receipt_document, result_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def grep(environment: Environment, request: Request, pattern: str, ignore_case: bool = False) -> dict[str, Any]:

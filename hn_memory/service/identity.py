@@ -7,7 +7,6 @@ the actor that was chosen for it (HN_ACTOR) or else the one in `hn/active`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
 
 from hn_memory.errors import HnError, UsageError
 from hn_memory.protocol.identifiers import LOCAL_PREFIX, REMOTES_PREFIX
@@ -15,6 +14,11 @@ from hn_memory.protocol.identity import Identity, public_document
 from hn_memory.protocol.unicode import trim
 from hn_memory.repository.keyring import ACTIVE
 from hn_memory.service.environment import Environment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 _PUBLIC: Final = ("actor", "name", "publicKey")
 
@@ -135,5 +139,5 @@ def _hints(environment: Environment, identity: Identity) -> list[str]:
     return [
         "recall returns only what the committed policy trusts: "
         f"{where}run `hn policy trust {identity.actor}` and commit .hn/policy.json",
-        *sync_hints(repository.layout.common_dir, sources, empty=not sources),
+        *sync_hints(repository.layout.common, sources, empty=not sources),
     ]

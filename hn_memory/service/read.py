@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from hn_memory.errors import UsageError
 from hn_memory.index.lookup import (
@@ -44,6 +44,11 @@ from hn_memory.repository.streams import InvalidSource
 from hn_memory.repository.world import RepositoryWorld
 from hn_memory.service.environment import Environment
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
 _STRAY = "It is no stream. If it got there by mistake (a shell variable inside quotes), `git update-ref -d` removes it."
 
 
@@ -79,7 +84,7 @@ def recall(environment: Environment, request: Request, *, check_evidence: bool =
         add_evidence_states(environment, document, commit, document["memories"])
     document["receipt"]["hints"] += policy_hints(environment, policy, document["matched"])
     document["receipt"]["hints"] += sync_hints(
-        repository.layout.common_dir, index.heads, empty=not document["receipt"]["considered"]
+        repository.layout.common, index.heads, empty=not document["receipt"]["considered"]
     )
     environment.note_invalid(index.invalid)
     return document
@@ -96,8 +101,8 @@ def add_evidence_states(
 
 def policy_hints(environment: Environment, policy: Policy, matched: int) -> list[str]:
     """Where nothing came back for want of a policy: is there one that only waits to be committed?"""
-    work_tree = environment.repository.layout.work_tree
-    if matched or policy.state == "present" or work_tree is None or not (work_tree / POLICY_PATH).is_file():
+    tree = environment.repository.layout.tree
+    if matched or policy.state == "present" or tree is None or not os.path.isfile(f"{tree}/{POLICY_PATH}"):  # noqa: PTH113
         return []
     return [f"{POLICY_PATH} of the work tree is not committed yet; it takes effect when it is"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.index import searchtables
@@ -41,7 +40,10 @@ from hn_memory.service.read import (
 )
 from hn_memory.values import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from hn_memory.service.embedders import Embedder
 
 _ANCHORS: Final = 256

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
 from hn_memory.repository.clock import Clock, system_clock
 from hn_memory.service.environment import Environment
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Any
+
     from hn_memory.protocol.query import Request
     from hn_memory.repository.ahead import Ahead
     from hn_memory.service.building import RecordArguments
@@ -300,6 +302,8 @@ class Service:
 
     def identity_import(self, source: str | PathLike[str], actor: str | None = None) -> dict[str, Any]:
         """Take over an identity from an identity file or another repository."""
+        from pathlib import Path
+
         from hn_memory.service import identity
 
         return identity.take(self.environment, Path(source), actor)
@@ -328,8 +332,12 @@ def open_repository(
     from hn_memory.repository.discover import discover
     from hn_memory.repository.open import open_repository as open_backend
 
-    start, named = (None if place is None else Path(place) for place in (path, git_dir))
-    if start is not None or named is not None:
+    start: Path | None = None
+    named: Path | None = None
+    if path is not None or git_dir is not None:
+        from pathlib import Path
+
+        start, named = (None if place is None else Path(place) for place in (path, git_dir))
         # They look at the current directory; whoever started them stops them.
         ahead = None
     layout = discover(start, git_dir=named, ahead=ahead)

@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any, Final
 
 from hn_memory.errors import HnError, NotFoundError, UsageError
 from hn_memory.index.lookup import find_number, number_of, read_memory, source_tip, valid_edges
@@ -30,6 +29,11 @@ from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.writer import Appended, Statement, append
 from hn_memory.service.building import RecordArguments, build, note_missing_evidence, refuse_secrets
 from hn_memory.service.environment import Environment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 NEW_STREAM: Final = "new"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gettext
 import inspect
-import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,10 +29,9 @@ kept = os.dup(1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 answer()
 os.dup2(kept, 1)
-import json
-print(json.dumps([name for name in sys.modules if type(sys.modules[name]).__name__ != "_StandIn"]))
+print(*(name for name in sys.modules if type(sys.modules[name]).__name__ != "_StandIn"))
 """
-    return set(json.loads(python(code)))
+    return set(python(code).split())
 
 
 def test_overview_and_version_need_no_click() -> None:
@@ -220,3 +219,153 @@ def test_commands_that_start_git_early_are_commands() -> None:
 
     assert set(COMMANDS) >= entry._READS | entry._WRITES
     assert not entry._READS & entry._WRITES
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with one commit, one memory and its index."""
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(tmp_path),
+        **{f"GIT_{who}_{what}": "a" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }  # fmt: skip
+    root = tmp_path / "repository"
+    hn = "import sys; from hn_memory.cli.entry import main; main()"
+    for command in (
+        ["git", "init", "-q", str(root)],
+        ["git", "-C", str(root), "commit", "-q", "--allow-empty", "-m", "Start"],
+        [sys.executable, "-c", hn, "-C", str(root), "init", "--name", "Ada"],
+        [sys.executable, "-c", hn, "-C", str(root), "memory", "record", "--kind", "observation", "seen"],
+    ):
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+    return root
+
+
+@pytest.mark.parametrize("command", [["recall"], ["recall", "--topic", "x", "--query", "seen"], ["log"]])
+def test_reading_loads_little_of_the_standard_library(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    """Together these take longer to load than the rest of a short command takes."""
+    monkeypatch.chdir(repository)
+    loaded = loaded_after("memory", *command, "--json")
+    assert {"sqlite3", "hn_memory.index.store"} <= loaded
+    heavy = {
+        "binascii", "collections", "contextlib", "enum", "functools", "importlib", "inspect", "json", "operator",
+        "pathlib", "re", "types", "typing", "warnings",
+    }  # fmt: skip
+    # What the interpreter loads by itself, as the `.pth` files of an environment may have it do, is not ours.
+    bare = set(python("import sys; print(*sys.modules)").split())
+    unwanted = (heavy | {"click", "cryptography", "orjson", "pygit2"}) - bare
+    assert loaded & unwanted == set()
+
+
+def test_carried_caches_are_the_real_ones() -> None:
+    code = """
+from hn_memory.cli import deferred
+import functools
+for module in (functools, deferred):
+    asked = []
+    @module.lru_cache(maxsize=2)
+    def double(x: int) -> int:
+        "Twice."
+        asked.append(x)
+        return 2 * x
+    answers = [double(x) for x in (1, 2, 1, 3, 2, 1)]
+    print(answers, asked, double.cache_info(), double.cache_parameters())
+    print(double.__name__, double.__doc__, double.__qualname__, double.__annotations__, double.__wrapped__(4))
+    double.cache_clear()
+    @module.lru_cache
+    def plain(x): return x
+    @module.cache
+    def kept(x): return x
+    kept(1), kept(1)
+    print(plain(1), plain.cache_parameters(), kept.cache_info(), double.cache_info())
+    print(module.lru_cache(-5, True)(len).cache_parameters())
+"""
+    lines = python(code).splitlines()
+    assert lines[:4] == lines[4:] and len(lines) == 8
+
+
+def test_carried_contexts_are_the_real_ones() -> None:
+    code = """
+from hn_memory.cli import deferred
+import contextlib
+class Ours(Exception): pass
+def stops(error):
+    yield 1
+    raise error
+def quiet():
+    try: yield 2
+    except Ours: pass
+def other():
+    try: yield 3
+    except Ours as error: raise KeyError("other") from error
+def passes():
+    try: yield 4
+    finally: print("end")
+def twice():
+    yield 5
+    yield 6
+def never():
+    return
+    yield
+def caught_and_goes_on():
+    try: yield 7
+    except Ours: yield 8
+makers = [quiet, other, passes, twice, never, caught_and_goes_on, lambda: stops(StopIteration("x")),
+          lambda: stops(Ours("end"))]
+for module in (contextlib, deferred):
+    for maker in makers:
+        for raised in (None, Ours("a"), StopIteration("b"), RuntimeError("c"), GeneratorExit(), KeyboardInterrupt()):
+            said = []
+            try:
+                with module.contextmanager(maker)() as value:
+                    said.append(value)
+                    if raised is not None:
+                        raise raised
+                said.append("after")
+            except BaseException as error:
+                said += [type(error).__name__, error is raised, type(error.__cause__).__name__]
+            print(said)
+    try:
+        with module.suppress(KeyError, ValueError): raise UnicodeError
+        with module.suppress(): pass
+        with module.suppress(KeyError): raise IndexError
+    except IndexError: print("not suppressed")
+    named = module.contextmanager(quiet)
+    print(named.__name__, named.__wrapped__ is quiet)
+"""
+    lines = python(code).splitlines()
+    half = len(lines) // 2
+    assert lines[:half] == lines[half:] and half > 40
+
+
+def test_carried_collections_become_the_real_ones() -> None:
+    code = """
+import sys
+early = {"collections", "functools", "contextlib"} & set(sys.modules)
+from hn_memory.cli import deferred
+deferred.install()
+import collections.abc, functools, contextlib
+from collections import deque, defaultdict, OrderedDict
+from collections.abc import Mapping
+assert early or type(sys.modules["collections"]).__name__ == "_StandIn"
+import sqlite3
+sqlite3.connect(":memory:").execute("SELECT 1")
+assert early or type(sys.modules["functools"]).__name__ == "_StandIn"
+from collections import Counter, namedtuple
+import collections as real
+assert type(real).__name__ == "module" and real.abc.Mapping is Mapping and real.deque is deque
+assert isinstance(Counter(), Mapping) and namedtuple("P", "x")(1).x == 1
+import typing, dataclasses, concurrent.futures, traceback, http.client
+assert typing.Mapping.__origin__ is Mapping and real.defaultdict is defaultdict and real.OrderedDict is OrderedDict
+with contextlib.ExitStack() as stack:
+    stack.callback(print, "done")
+functools.wraps(len)(lambda: 0)
+exec("from functools import *; assert singledispatch and cmp_to_key")
+try:
+    raise ExceptionGroup("x", [ValueError("a")])
+except ExceptionGroup as error:
+    error.__notes__ = ["b"]
+    assert "b" in "".join(traceback.format_exception(error))
+"""
+    assert python(code) == "done\n"

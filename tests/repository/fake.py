@@ -6,7 +6,6 @@ For tests of the rooms above: it starts empty, needs no disk, and fails on deman
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from hn_memory.errors import HnError, NotFoundError
 from hn_memory.protocol.gitobject import object_id
@@ -30,12 +29,12 @@ class FakeRepository(Repository):
     backend = "fake"
 
     def __init__(self, object_format: ObjectFormat = "sha1", ref_format: str = "files") -> None:
-        nowhere = Path("/nonexistent/fake")
+        nowhere = "/nonexistent/fake"
         self.layout = Layout(
-            git_dir=nowhere / ".git",
-            common_dir=nowhere / ".git",
-            work_tree=nowhere,
-            objects=nowhere / ".git" / "objects",
+            git=f"{nowhere}/.git",
+            common=f"{nowhere}/.git",
+            tree=nowhere,
+            store=f"{nowhere}/.git/objects",
             object_format=object_format,
             ref_format=ref_format,
             shallow=False,

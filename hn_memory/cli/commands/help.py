@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -11,6 +10,11 @@ from hn_memory.cli.click_types import TEXT
 from hn_memory.cli.command import command as make
 from hn_memory.cli.command import session_of
 from hn_memory.errors import NotFoundError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 TOPICS: Final = Path(__file__).parents[2] / "help"
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from hn_memory.cli.click_types import FILE, TEXT
 from hn_memory.cli.command import LazyGroup, session_of
 from hn_memory.cli.command import command as make
 from hn_memory.cli.inputs import file_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 COMMANDS: Final = {
     "new": "Make a further identity.",

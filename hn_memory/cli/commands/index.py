@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from hn_memory.cli.command import LazyGroup, session_of
 from hn_memory.cli.command import command as make
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 COMMANDS: Final = {
     "rebuild": "Build index and snapshot anew.",

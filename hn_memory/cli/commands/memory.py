@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from hn_memory.cli.command import LazyGroup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 COMMANDS: Final = {
     "record": "Sign and append a record.",

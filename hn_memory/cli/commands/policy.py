@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from hn_memory.cli.click_types import TEXT
 from hn_memory.cli.command import LazyGroup, completing, session_of
 from hn_memory.cli.command import command as make
 from hn_memory.cli.record_options import kinds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 COMMANDS: Final = {
     "show": "Show the policy in force at a commit.",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import click
 
 from hn_memory.cli.click_types import TEXT
 from hn_memory.cli.command import LazyGroup, session_of
 from hn_memory.cli.command import command as make
 from hn_memory.cli.inputs import can_ask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
 
 COMMANDS: Final = {
     "select": "Save which streams a remote may bring.",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hn_memory.cli.declare import argument, option
 from hn_memory.cli.declare import command as declare
 from hn_memory.cli.recall_options import CHECK_EVIDENCE, recall_options, request_of
 from hn_memory.cli.session import Session
 from hn_memory.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _modes() -> tuple[str, ...]:

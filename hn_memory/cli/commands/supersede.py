@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hn_memory.cli.declare import argument
 from hn_memory.cli.declare import command as declare
 from hn_memory.cli.record_options import KIND, record_arguments, record_options
 from hn_memory.cli.session import Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @declare(

@@ -16,8 +16,6 @@ Everything here is pure, and validity, sizes and classes are those of Go 1.25 an
 
 from __future__ import annotations
 
-from typing import Final
-
 from hn_memory.errors import UsageError
 from hn_memory.values import NamedTuple
 
@@ -26,6 +24,11 @@ from .ast import Node
 from .fault import FOREIGN_SYNTAX
 from .parse import parse
 from .size import ESTIMATE_FACTOR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 MAX_PATTERN_BYTES: Final = 4096
 MAX_INSTRUCTIONS: Final = 4096

@@ -13,7 +13,11 @@ Three measures ride on every node, so that no check of the parser ever walks the
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 # Code point ranges, flat: lo, hi, lo, hi ... sorted, apart by at least one code point, both ends included.
 Ranges = tuple[int, ...]

@@ -13,9 +13,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import cache
-from typing import Final
 
 from .ast import MAX_CODE_POINT, Ranges
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 EVERYTHING: Final[Ranges] = (0, MAX_CODE_POINT)
 ALL_BUT_NEWLINE: Final[Ranges] = (0, 0x09, 0x0B, MAX_CODE_POINT)

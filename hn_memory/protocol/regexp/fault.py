@@ -11,9 +11,12 @@ what was found, in the words of RE2 and Go: "missing closing ): `(abc`".  Codes:
 
 from __future__ import annotations
 
-from typing import Final
-
 from hn_memory.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 FIELD: Final = "pattern"
 

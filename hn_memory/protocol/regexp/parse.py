@@ -14,11 +14,14 @@ number of instructions, are Go's:
 
 from __future__ import annotations
 
-from typing import Final
-
 from . import factor, fault, scan
 from .ast import DOLLAR, DOT_NEWLINE, FOLD, LAZY, ONE_LINE, Node, Op, Ranges
 from .classes import orbit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 MAX_HEIGHT: Final = 1000
 MAX_PRODUCT: Final = 1000

@@ -17,13 +17,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, groupby
 from operator import xor
-from typing import Final
 
 from hn_memory.values import NamedTuple
 
 from .ast import FOLD, LAZY, UNBOUNDED, Node, Op, Ranges
 from .classes import orbit, union
 from .size import nodes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 FIRST_KIND: Final = 0x80
 

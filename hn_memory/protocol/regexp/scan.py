@@ -6,10 +6,13 @@ index after it, or raises the refusal (see `fault`).  The grammar is RE2's as Go
 
 from __future__ import annotations
 
-from typing import Final
-
 from . import classes, fault
 from .ast import DOT_NEWLINE, FOLD, LAZY, MAX_CODE_POINT, ONE_LINE, UNBOUNDED, Ranges
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 MAX_REPEAT: Final = 1000
 

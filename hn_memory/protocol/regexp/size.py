@@ -20,11 +20,14 @@ what it repeats.  So an estimate over twice a limit proves a size over that limi
 
 from __future__ import annotations
 
-from typing import Final
-
 from hn_memory.values import NamedTuple
 
 from .ast import LAZY, UNBOUNDED, Node, Op
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 
 # The failing instruction and the match.
 FIXED_INSTRUCTIONS: Final = 2
