@@ -8,7 +8,8 @@ A record's judgments are grouped so that a receipt's exact counts come from few 
 speaking in a kind (trust, filters), a `site` is where and how a record is anchored (applicability), and a
 `class` is a voice, a site and a lifecycle with the number of records that share all three.
 
-`tagged` repeats the class, so that the records of a topic are counted without being looked up.
+`tagged` repeats the class, so that the records of a topic are counted without being looked up; `tagged_class` has
+them in that order.
 
 `same` finds records of the same content: `d` is the first eight bytes of its digest. `words` holds what search
 looks for, with `place` (where a record stands in its stream, and its content's digest), `lengths` (its length, a
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 APPLICATION_ID: Final = 0x686E6D30
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 
 LIFE_CODES: Final = {"active": 0, "superseded": 1, "retracted": 2, "branching": 3, "dependency-missing": 4}
 """Lifecycles by their place in recall's order."""
@@ -96,6 +97,7 @@ CREATE INDEX link_again ON link(n) WHERE c <> n;
 CREATE UNIQUE INDEX memory_id ON memory(id);
 CREATE INDEX memory_order ON memory(life, ts DESC, class) WHERE class IS NOT NULL;
 CREATE INDEX edge_target ON edge(target);
+CREATE INDEX tagged_class ON tagged(t, class);
 """
 """Made apart from the tables: sorting a hundred thousand keys at once is cheaper than finding each its place."""
 

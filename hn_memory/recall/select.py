@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hn_memory.index.lookup import contains, valid_edges
 from hn_memory.index.schema import LIFE_CODES, PATHS_BROKEN, PATHS_UNKNOWN
@@ -40,11 +40,15 @@ _SORT_AT_MOST = 4096
 _AT_ONCE: Final = 64
 """Terms of one search of the database."""
 
-_VALUES_AT_ONCE: Final = 4096
-"""Row numbers in one statement."""
+_VERDICTS: Final = (
+    "CROSS JOIN temp.voice_gate AS voice ON voice.key = class.v CROSS JOIN temp.site_gate AS site ON site.key = class.s"
+)
+"""In SQL: what withholds the voice and the site of a class."""
 
 _IS_OBJECT: Final = "item >= 'git:' AND item < 'git;'"
 """In SQL: evidence that names a Git object. A range, which the index of the items answers, sorted."""
+
+_IS_NO_OBJECT: Final = "(item < 'git:' OR item >= 'git;')"
 
 _CUT_AT: Final = 32_768
 """Bytes of a term that FTS5 stores."""
@@ -92,11 +96,19 @@ class Selection:
         self._narrow: str | None = None
         self._topic: int | None = None
         connection.execute("PRAGMA temp_store = MEMORY")
-        # Classes that filters and applicability leave: records, life, and the trust class that withholds them.
-        self._open: dict[int, tuple[int, int, str | None]] = {}
+        # What withholds voices and sites, by the numbers that their tables have for it. Nothing does with number 0.
+        self._reasons: list[str | None] = [None]
+        # Records that filters and applicability leave, by their life and the number of the trust that withholds them.
+        self._open: defaultdict[tuple[int, int], int] = defaultdict(int)
+        lifecycles = enumerate(lifecycle_gate(lifecycle, request) for lifecycle in LIFECYCLES)
+        self._outlived = {life: reason for life, reason in lifecycles if reason is not None}
         self._filter_candidates()
+        self._judge_voices()
+        self._judge_sites()
+        # Git looks for the evidence while the classes are judged.
+        absent = self._ask_evidence()
         self._judge_classes()
-        self._lacking = self._find_lacking()
+        self._lacking = self._find_lacking(absent)
         self.passing = self._count_late()
         self.matched = self.passing
         if request.terms:
@@ -123,9 +135,7 @@ class Selection:
         if request.path is None and len(request.topics) == 1:
             self._pool_of_topic(request.topics[0])
             return
-        sets = [
-            ("SELECT n FROM tagged WHERE t = (SELECT t FROM topic WHERE name = ?)", topic) for topic in request.topics
-        ]
+        sets = [(_tagged("(SELECT t FROM topic WHERE name = ?)"), topic) for topic in request.topics]
         if request.path is not None:
             sets.append(("SELECT n FROM bound WHERE p = (SELECT p FROM path WHERE name = ?)", request.path))
         if not sets:
@@ -160,16 +170,28 @@ class Selection:
             return f"AND EXISTS (SELECT 1 FROM tagged WHERE tagged.t = {self._topic} AND tagged.n = {column})"
         return ""
 
-    def _judge_voices(self) -> dict[int, tuple[bool, str | None]]:
-        """Of each voice: do the filters exclude it, and the trust class that withholds it."""
-        request, policy = self._request, self._context.policy
-        return {
-            v: (voice_is_filtered(actor, kind, request), trust_gate(actor, kind, policy, request))
-            for v, actor, kind in self._db.execute("SELECT v, actor.id, kind FROM voice JOIN actor USING(a)")
-        }
+    def _note(self, table: str, verdicts: Mapping[str | None, Sequence[str]]) -> None:
+        """Make the table of the verdicts on voices or sites, whose numbers are given as text with commas between."""
+        self._table(table, "key INTEGER PRIMARY KEY, reason INTEGER NOT NULL")
+        for reason, numbers in verdicts.items():
+            if reason not in self._reasons:
+                self._reasons.append(reason)
+            self._db.execute(
+                f"INSERT INTO {table} SELECT value, ? FROM json_each(?)",
+                (self._reasons.index(reason), f"[{','.join(numbers)}]"),
+            )
 
-    def _judge_sites(self) -> dict[int, str | None]:
-        """Of each site: `filtered`, or the applicability that withholds what is anchored there, or None."""
+    def _judge_voices(self) -> None:
+        """Of each voice, in `voice_gate`: do the filters exclude it, or the trust class that withholds it."""
+        request, policy = self._request, self._context.policy
+        verdicts: defaultdict[str | None, list[str]] = defaultdict(list)
+        for v, actor, kind in self._db.execute("SELECT v, actor.id, kind FROM voice JOIN actor USING(a)"):
+            filtered = voice_is_filtered(actor, kind, request)
+            verdicts[FILTERED if filtered else trust_gate(actor, kind, policy, request)].append(str(v))
+        self._note("voice_gate", verdicts)
+
+    def _judge_sites(self) -> None:
+        """Of each site, in `site_gate`: `filtered`, or the applicability that withholds what is anchored there."""
         # Of a subject it matters only whether it is the one that was asked for.
         asked = self._request.subject
         alike = self._db.execute(
@@ -183,10 +205,10 @@ class Selection:
             {anchor for anchor, mode, *_ in open_groups if mode == "descendants"},
             (),
         )
-        verdicts: dict[int, str | None] = {}
+        verdicts: defaultdict[str | None, list[str]] = defaultdict(list)
         for group in alike:
-            verdicts.update(dict.fromkeys(map(int, group[4].split(",")), self._judge_group(*group[:4])))
-        return verdicts
+            verdicts[self._judge_group(*group[:4])].append(group[4])
+        self._note("site_gate", verdicts)
 
     def _is_filtered(self, same: int) -> bool:
         return site_is_filtered(self._request.subject if same else None, self._request)
@@ -201,36 +223,45 @@ class Selection:
             state = "anchor-missing"
         return applicability_gate(state, anchor, mode, self._request.subject if same else None, self._context)
 
+    @property
+    def _classes(self) -> str:
+        """What the request looks at, class by class, with the verdicts on voice and site; in SQL."""
+        source = "class" if self._pool == "class" else "temp.pool AS pool CROSS JOIN class USING(k)"
+        return f"{source} {_VERDICTS}"
+
     def _judge_classes(self) -> None:
-        """Filters and applicability of each class; what they leave stands in `_open`: records, life and trust."""
+        """Filters and applicability, class by class; what they leave stands in `_open`."""
         db, withheld = self._db, self.withheld
-        voices, sites = self._judge_voices(), self._judge_sites()
-        if self._pool == "class":
-            source, records = "class", "records"
-        else:
-            source, records = "temp.pool AS pool JOIN class USING(k)", "pool.records"
+        records = "class.records"
+        if self._pool != "class":
+            records = "pool.records"
             everything = db.execute("SELECT sum(records) FROM class").fetchone()[0] or 0
             withheld[FILTERED] += everything - (db.execute("SELECT sum(records) FROM temp.pool").fetchone()[0] or 0)
-        for k, v, s, life, count in db.execute(f"SELECT k, v, s, life, {records} FROM {source}").fetchall():
-            filtered, trust = voices[v]
-            reason = FILTERED if filtered else sites[s]
-            if reason is not None:
-                withheld[reason] += count
+        for life, voice, site, count in db.execute(
+            f"SELECT class.life, voice.reason, site.reason, sum({records}) FROM {self._classes} GROUP BY 1, 2, 3"
+        ).fetchall():
+            reason = FILTERED if self._reasons[voice] == FILTERED else self._reasons[site]
+            if reason is None:
+                self._open[life, voice] += count
             elif count:
-                self._open[k] = (count, life, trust)
+                withheld[reason] += count
 
-    def _find_lacking(self) -> bool:
+    def _ask_evidence(self) -> Callable[[], set[str]]:
+        """Begin to ask which of the objects that are cited are absent."""
+        # All evidence in one question, whatever the filters: telling which is cited by whom takes longer.
+        items = f"SELECT substr(item, 5) AS oid FROM evidence WHERE {_IS_OBJECT}"
+        (objects,) = self._db.execute(f"SELECT group_concat(oid) FROM ({items})").fetchone()
+        return self._world.ask_absent(objects.split(",") if objects else ())
+
+    def _find_lacking(self, gone: Callable[[], set[str]]) -> bool:
         """Records that cite something absent, in `lacking`; False when there are none."""
         db = self._db
-        # All evidence in one question, whatever the filters: telling which is cited by whom takes longer.
-        (objects,) = db.execute(f"SELECT group_concat(substr(item, 5)) FROM evidence WHERE {_IS_OBJECT}").fetchone()
-        gone = self._world.absent(objects.split(",")) if objects else ()
-        absent = [db.execute("SELECT e FROM evidence WHERE item = ?", (f"git:{oid}",)).fetchone() for oid in gone]
-        absent += [
+        absent = [
             (e,)
-            for e, item in db.execute(f"SELECT e, item FROM evidence WHERE NOT ({_IS_OBJECT})").fetchall()
+            for e, item in db.execute(f"SELECT e, item FROM evidence WHERE {_IS_NO_OBJECT}").fetchall()
             if not self._is_here(item)
         ]
+        absent += [db.execute("SELECT e FROM evidence WHERE item = ?", (f"git:{oid}",)).fetchone() for oid in gone()]
         self._table("lacking", "n INTEGER PRIMARY KEY")
         if not absent:
             return False
@@ -240,44 +271,41 @@ class Selection:
             "INSERT OR IGNORE INTO lacking SELECT cites.n FROM absent CROSS JOIN cites USING(e) "
             f"WHERE 1 {self._within('cites.n')}"
         )
-        counted = [
-            (k, records)
-            for k, records in db.execute(
-                "SELECT class, count(*) FROM lacking CROSS JOIN memory USING(n) GROUP BY class"
-            ).fetchall()
-            if k in self._open
-        ]
-        for k, lacking in counted:
-            records, life, trust = self._open[k]
-            self._open[k] = (records - lacking, life, trust)
-            self.withheld[EVIDENCE_MISSING] += lacking
-        return bool(counted)
+        counted = db.execute(
+            "SELECT class.life, voice.reason, count(*) FROM lacking CROSS JOIN memory USING(n) "
+            f"CROSS JOIN class ON k = memory.class {_VERDICTS} WHERE site.reason = 0 GROUP BY 1, 2"
+        ).fetchall()
+        found = False
+        for life, voice, records in counted:
+            if self._reasons[voice] != FILTERED:
+                found = True
+                self._open[life, voice] -= records
+                self.withheld[EVIDENCE_MISSING] += records
+        return found
 
     def _is_here(self, item: str) -> bool:
         kind, _, name = item.partition(":")
         return self._world.event_accepted(name) if kind == "event" else contains(self._db, name)
 
     def _count_late(self) -> int:
-        """Lifecycle and trust; classes that pass stand in `passing`, those that may be called out beside them."""
-        request = self._request
-        reasons = [lifecycle_gate(lifecycle, request) for lifecycle in LIFECYCLES]
-        passing: list[int] = []
-        outlived: list[int] = []
+        """Lifecycle and trust; classes that pass stand in `passing`."""
         total = 0
-        for k, (records, life, trust) in self._open.items():
-            reason = reasons[life] or trust
-            if trust is None:
-                (passing if reason is None else outlived).append(k)
+        for (life, voice), records in self._open.items():
+            reason = self._outlived.get(life) or self._reasons[voice]
             if reason is None:
                 total += records
             elif records:
                 self.withheld[reason] += records
-        for name, classes in (("passing", passing), ("withheld_life", outlived)):
-            self._table(name, "k INTEGER PRIMARY KEY")
-            for at in range(0, len(classes), _VALUES_AT_ONCE):
-                values = ",".join(f"({k})" for k in classes[at : at + _VALUES_AT_ONCE])
-                self._db.execute(f"INSERT INTO {name} VALUES {values}")
+        self._table("passing", "k INTEGER PRIMARY KEY")
+        self._db.execute(
+            f"INSERT INTO passing SELECT k FROM {self._classes} WHERE site.reason = 0 AND voice.reason = 0 "
+            f"AND NOT {self._is_outlived()}"
+        )
         return total
+
+    def _is_outlived(self) -> str:
+        """The condition that the lifecycle gate withholds a class."""
+        return f"class.life IN ({','.join(map(str, self._outlived))})"
 
     def _find_terms(self) -> None:
         db, wanted = self._db, self._request.terms
@@ -341,7 +369,7 @@ class Selection:
         beyond: tuple[object, ...] = (
             () if after is None else (after.timestamp, after.timestamp, bytes.fromhex(after.memory_id[7:]))
         )
-        narrowed = self._narrow or (f"(SELECT n FROM tagged WHERE t = {self._topic})" if self._topic else None)
+        narrowed = self._narrow or (f"({_tagged(str(self._topic))})" if self._topic else None)
         small = narrowed is not None and self._is_small(narrowed)
         origin = f"{narrowed} CROSS JOIN memory USING(n)" if small else "memory INDEXED BY memory_order"
         narrow = "" if small else self._within("memory.n")
@@ -385,13 +413,21 @@ class Selection:
         narrow = self._within("memory.n")
         lacking = "AND memory.n NOT IN (SELECT n FROM lacking)" if self._lacking else ""
         code = f"CASE WHEN life = {LIFE_CODES['branching']} THEN 'branching' ELSE 'successor-retracted' END"
-        tail = f"class IN (SELECT k FROM withheld_life) {narrow} {lacking}"
+        tail = (
+            f"EXISTS (SELECT 1 FROM class {_VERDICTS} WHERE k = memory.class AND site.reason = 0 AND voice.reason = 0 "
+            f"AND {self._is_outlived()}) {narrow} {lacking}"
+        )
         branching = (
             f"SELECT memory.n, id, {code} AS code FROM memory INDEXED BY memory_order "
             f"WHERE life = {LIFE_CODES['branching']} AND class IS NOT NULL AND {tail}"
         )
         lost = f"SELECT memory.n, id, {code} AS code FROM lost CROSS JOIN memory USING(n) WHERE {tail}"
         return f"{branching} UNION ALL {lost}"
+
+
+def _tagged(topic: str) -> str:
+    """In SQL: what is under a topic. The condition that says nothing has it come in order."""
+    return f"SELECT n FROM tagged WHERE t = {topic} AND n > 0"
 
 
 def _all_of(wanted: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ and grafts are never followed. Nothing here reads or writes the files of refs by
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hn_memory.values import NamedTuple
 
@@ -227,6 +227,13 @@ class Repository(ABC):
         """Those of the IDs under which nothing exists here; asked as `info` asks, and cheaper."""
         wanted = set(oids)
         return wanted - self.info(wanted).keys()
+
+    def ask_absent(self, oids: Iterable[str]) -> Callable[[], set[str]]:
+        """Begin to ask what `absent` asks; what is returned answers it, and waits where it has to."""
+        return lambda: self.absent(oids)
+
+    def expect_ancestry(self, commit: str) -> None:  # noqa: B027 - nothing need be done
+        """`ancestry` of a commit is about to be asked for; a backend may begin to find out."""
 
     def write_pack(self, count: int, objects: Iterable[tuple[ObjectType, bytes]]) -> None:
         """Store `count` distinct objects as they come, as one pack where the backend can.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hn_memory.errors import HnError
 from hn_memory.repository.base import ObjectInfo, ObjectType
@@ -44,7 +44,7 @@ class CatFile:
         self._pipes: dict[str, _Pipe] = {}
         if running is not None:
             self._pipes["command"] = _Pipe(running)
-        self._open: _Contents | None = None
+        self._open: _Contents | _Text | None = None
 
     def close(self) -> None:
         """End the children. The next question starts new ones."""
@@ -84,14 +84,38 @@ class CatFile:
             batch = oids[at : at + _LARGE_BATCH]
             pipe = self._ask("info", batch)
             try:
-                answers = pipe.text(len(batch))
+                missing |= _missing_of(pipe.text(len(batch)))
             except BaseException:
                 self.close()
                 raise
-            # Mostly all of them are there, and no line need be looked at.
-            if _MISSING in answers:
-                missing.update(line[: -len(_MISSING)].decode("ascii") for line in _lines_of_the_missing(answers))
         return missing
+
+    def ask_absent(self, oids: Sequence[str]) -> Callable[[], set[str]]:
+        """As `absent`, in two steps: the question is on its way, and what is returned waits for the answer.
+
+        The caller may ask other questions in between.
+        """
+        if len(oids) > _LARGE_BATCH or self._legacy:
+            return lambda: self.absent(oids)
+        answer = _Text(self._ask("info", oids), len(oids))
+        self._open = answer
+
+        def take() -> set[str]:
+            if answer.remaining and self._open is not answer:
+                # Something went wrong with another question, and the child was given up.
+                return self.absent(oids)
+            try:
+                answer.absorb()
+            except BaseException:
+                self.close()
+                raise
+            finally:
+                if self._open is answer:
+                    self._open = None
+            return _missing_of(answer.text)
+
+        answer.send()
+        return take
 
     def contents(self, oids: Sequence[str]) -> Iterator[Content]:
         """ID, type and bytes of each full ID that is here, in order, as they arrive.
@@ -146,8 +170,12 @@ class CatFile:
         return pipe
 
 
-def _lines_of_the_missing(answers: bytes) -> Iterator[bytes]:
-    return (line for line in answers.split(b"\n") if line.endswith(_MISSING))
+def _missing_of(answers: bytes) -> set[str]:
+    """Names in the answers to `info` of which Git has nothing."""
+    # Mostly all of them are there, and no line need be looked at.
+    if _MISSING not in answers:
+        return set()
+    return {line[: -len(_MISSING)].decode("ascii") for line in answers.split(b"\n") if line.endswith(_MISSING)}
 
 
 def _kind(name: bytes) -> ObjectType:
@@ -233,6 +261,29 @@ class _Pipe:
         data = self.child.receive(self.outgoing)
         self.arrived += data
         return bool(data)
+
+
+class _Text:
+    """Answers of one line each, to be taken all at once."""
+
+    __slots__ = ("_pipe", "remaining", "text")
+
+    def __init__(self, pipe: _Pipe, count: int) -> None:
+        self._pipe = pipe
+        self.remaining = count
+        self.text = b""
+
+    def send(self) -> None:
+        """Hand the question over as far as the child takes it."""
+        if self.remaining > _BATCH:
+            self._pipe.child.widen()
+        self._pipe.child.send(self._pipe.outgoing)
+
+    def absorb(self) -> None:
+        """Take them off the pipe, so that another question can be asked."""
+        if self.remaining:
+            self.text = self._pipe.text(self.remaining)
+            self.remaining = 0
 
 
 class _Contents:

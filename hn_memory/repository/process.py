@@ -6,7 +6,7 @@ plumbing commands. It opens whatever Git opens.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from hn_memory.errors import HnError, NotFoundError
@@ -74,8 +74,10 @@ class ProcessRepository(Repository):
         self._stamp: object = None
         self._settings = reading.file_stamp(f"{layout.common}/config") if layout.plain_store else None
         self._decided = reading.Decided()
+        self._coming: tuple[str, Child] | None = None
 
     def close(self) -> None:
+        self._take_listing("")
         for reader in (self._checker, self._fetcher):
             if reader is not None:
                 reader.close()
@@ -164,11 +166,17 @@ class ProcessRepository(Repository):
         return dict(answer for answer in self._reader().info(names) if answer is not None)
 
     def absent(self, oids: Iterable[str]) -> set[str]:
+        return self.ask_absent(oids)()
+
+    def ask_absent(self, oids: Iterable[str]) -> Callable[[], set[str]]:
         wanted = set(oids)
         names = reading.full_ids(list(wanted), self.oid_length)
         # An ID of the wrong length does not exist; it is no abbreviation.
         malformed = wanted.difference(names) if len(names) < len(wanted) else set()
-        return malformed | self._reader().absent(names) if names else malformed
+        if not names:
+            return lambda: malformed
+        answer = self._reader().ask_absent(names)
+        return lambda: malformed | answer()
 
     def read(self, oids: Iterable[str]) -> Iterator[tuple[str, ObjectType, bytes]]:
         for batch in reading.batches(oids, self.oid_length, _READ_BATCH):
@@ -187,6 +195,11 @@ class ProcessRepository(Repository):
         if not commits:
             return {}
         return self._decided.answer(commit, commits, lambda unknown: self._walked(commit, unknown))
+
+    def expect_ancestry(self, commit: str) -> None:
+        if not self.layout.shallow and not self._decided.knows(commit):
+            self._take_listing("")
+            self._coming = commit, self._list_commits(commit)
 
     def parents(self, tip: str, stop: str | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         at: str | None = tip
@@ -319,9 +332,8 @@ class ProcessRepository(Repository):
         The listing is left as soon as every anchor has come by. Limiting it with the anchors would be quicker
         still for those that are no ancestors, but such a limit trusts the dates of commits.
         """
-        command, env = self._unfetching()
         unmet = {anchor.encode() for anchor in anchors}
-        child = Child([*command, "rev-list", commit, "--"], env)
+        child = self._take_listing(commit) or self._list_commits(commit)
         rest = b""
         for chunk in stream(child):
             lines = (rest + chunk).split(b"\n")
@@ -332,6 +344,18 @@ class ProcessRepository(Repository):
         if unmet and child.wait():
             return None
         return {anchor: anchor.encode() not in unmet for anchor in sorted(anchors)}
+
+    def _list_commits(self, commit: str) -> Child:
+        command, env = self._unfetching()
+        return Child([*command, "rev-list", commit, "--"], env)
+
+    def _take_listing(self, commit: str) -> Child | None:
+        """The listing of a commit that was begun, if it is the one; any other is ended."""
+        coming, self._coming = self._coming, None
+        if coming is None or (coming[0] == commit and coming[1].mine):
+            return coming and coming[1]
+        coming[1].stop()
+        return None
 
     def _first_parent_ids(self, tip: str) -> Iterator[list[str]]:
         """IDs along first parents as far as Git gets, in batches."""

@@ -179,6 +179,10 @@ class Decided:
     def __init__(self) -> None:
         self._known: dict[str, dict[str, bool]] = {}
 
+    def knows(self, commit: str) -> bool:
+        """Was ancestry of this commit asked about before?"""
+        return commit in self._known
+
     def answer(
         self, commit: str, anchors: set[str], walk: Callable[[set[str]], dict[str, bool | str]]
     ) -> dict[str, bool | str]:

@@ -20,6 +20,8 @@ _CHUNK = 1 << 16
 # POSIX fixes the numbers; the module `signal` would first build its enumerations.
 _SIGPIPE, _SIGTERM = 13, 15
 _STDERR_KEPT = 1 << 14
+# What Linux lets anybody have by default.
+_WIDE = 1 << 20
 
 
 class Completed(NamedTuple):
@@ -82,6 +84,12 @@ class Child:
     def mine(self) -> bool:
         """False in a process forked off the one that started the child: its pipes are not ours to use."""
         return self._owner == os.getpid()
+
+    def widen(self) -> None:
+        """Let the pipes hold long questions and answers whole, where the system can, so that neither side waits."""
+        with contextlib.suppress(AttributeError, OSError):
+            for fd in (self.stdin, self.stdout):
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _WIDE)
 
     def send(self, outgoing: bytearray) -> bool:
         """Write what the pipe takes, removing it from `outgoing`; False when the child no longer reads."""

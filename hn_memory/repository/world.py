@@ -6,7 +6,7 @@ come and go between two of them (section 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from hn_memory.errors import NotFoundError
@@ -70,12 +70,25 @@ class RepositoryWorld:
 
     def absent(self, oids: Iterable[str]) -> set[str]:
         """Those of the objects that do not exist here; asked in bulk, where not asked before."""
+        return self.ask_absent(oids)()
+
+    def ask_absent(self, oids: Iterable[str]) -> Callable[[], set[str]]:
+        """As `absent`: the question goes out now, and what is returned waits for the answer."""
         unknown = set(oids)
         if self._present:
             unknown -= self._present
-        absent = self._repository.absent(unknown)
-        self._present |= unknown - absent if absent else unknown
-        return absent
+        answer = self._repository.ask_absent(unknown)
+
+        def take() -> set[str]:
+            absent = answer()
+            self._present |= unknown - absent if absent else unknown
+            return absent
+
+        return take
+
+    def expect_ancestry(self) -> None:
+        """Whether commits are ancestors of the query commit is about to be asked for."""
+        self._repository.expect_ancestry(self._commit)
 
     def anchor_state(self, anchor: AnchorLike) -> str | None:
         key = (anchor.commit, tuple((pair.path, pair.blob) for pair in anchor.paths))

@@ -48,10 +48,11 @@ def grep(environment: Environment, request: Request, pattern: str, ignore_case: 
         raise UsageError("request-invalid", "grep takes a pattern in place of a query", field="query")
     repository = environment.repository
     commit = repository.resolve_commit(request.at)
+    world = RepositoryWorld(repository, commit)
+    world.expect_ancestry()
     normal = normalise(request, commit)
     cursor = None if normal.cursor is None else read_cursor(GREP_CURSOR_DOMAIN, normal.cursor)
     policy = policy_at(repository, commit)
-    world = RepositoryWorld(repository, commit)
     context = Context(commit, policy, world, normal.subject, normal.path)
     index = environment.index()
     fingerprint = source_fingerprint(policy.digest, index.heads)

@@ -62,9 +62,10 @@ def recall(environment: Environment, request: Request, *, check_evidence: bool =
     """
     repository = environment.repository
     commit = repository.resolve_commit(request.at)
+    world = RepositoryWorld(repository, commit)
+    world.expect_ancestry()
     normal = normalise(request, commit)
     policy = policy_at(repository, commit)
-    world = RepositoryWorld(repository, commit)
     context = Context(commit, policy, world, normal.subject, normal.path)
     index = environment.index()
     fingerprint = source_fingerprint(policy.digest, index.heads)

@@ -83,10 +83,11 @@ def search(
     question = _question(question)
     repository = environment.repository
     commit = repository.resolve_commit(request.at)
+    world = RepositoryWorld(repository, commit)
+    world.expect_ancestry()
     normal = normalise(request, commit)
     cursor = None if normal.cursor is None else read_cursor(SEARCH_CURSOR_DOMAIN, normal.cursor)
     policy = policy_at(repository, commit)
-    world = RepositoryWorld(repository, commit)
     # The gates do not ask for the path.
     gates = normal._replace(path=None)
     context = Context(commit, policy, world, normal.subject, None)
