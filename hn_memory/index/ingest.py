@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import StreamCommit, read_files
@@ -21,7 +20,10 @@ from hn_memory.protocol.unicode import distinct_terms
 from hn_memory.repository.streams import Walked, read_walked
 from hn_memory.values import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from hn_memory.repository.base import Repository
 
 PARALLEL_FROM: Final = 2048

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import binascii
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from hn_memory.errors import HnError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Final
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -55,21 +56,41 @@ def decode_signature(data: bytes) -> bytes:
     return raw
 
 
+@cache
+def _makers() -> tuple[Callable[[bytes], Ed25519PublicKey], Callable[[bytes], Ed25519PrivateKey]]:
+    """What makes public and private keys of raw bytes.
+
+    The public module of these two hands the bytes on to an inner one and takes four times as long to load, for what
+    else it brings along; a command that verifies one signature feels it. Where the inner one is not as it was, the
+    public one serves.
+    """
+    try:
+        from cryptography.hazmat.bindings._rust import openssl
+
+        return openssl.ed25519.from_public_bytes, openssl.ed25519.from_private_bytes
+    except (ImportError, AttributeError):
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+
+        return ed25519.Ed25519PublicKey.from_public_bytes, ed25519.Ed25519PrivateKey.from_private_bytes
+
+
 @lru_cache(maxsize=256)
 def _loaded(public_key: bytes) -> Ed25519PublicKey:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    return Ed25519PublicKey.from_public_bytes(public_key)
+    return _makers()[0](public_key)
 
 
 def verify(public_key: bytes, signature: bytes, payload: bytes) -> bool:
     """True when `signature` (64 raw bytes) over `payload` was made by the key."""
-    from cryptography.exceptions import InvalidSignature
-
     try:
         _loaded(public_key).verify(signature, payload)
-    except (InvalidSignature, ValueError):
+    except ValueError:
         return False
+    except Exception as error:
+        from cryptography.exceptions import InvalidSignature
+
+        if isinstance(error, InvalidSignature):
+            return False
+        raise
     return True
 
 
@@ -85,6 +106,4 @@ def public_key_of(seed: bytes) -> bytes:
 
 @lru_cache(maxsize=8)
 def _private(seed: bytes) -> Ed25519PrivateKey:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    return Ed25519PrivateKey.from_private_bytes(seed)
+    return _makers()[1](seed)

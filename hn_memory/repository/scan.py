@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from hn_memory.errors import HnError
 from hn_memory.protocol.chain import ChainHead, StreamChain
@@ -12,6 +11,10 @@ from hn_memory.protocol.identifiers import LOCAL_PREFIX, REMOTES_PREFIX
 from hn_memory.protocol.projection import SourceMemory
 from hn_memory.repository.base import Repository
 from hn_memory.repository.streams import InvalidSource, Source, list_sources, read_stream, shown_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class VerifiedSet:

@@ -8,7 +8,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from hn_memory.protocol import hashing, jsonbytes
 from hn_memory.repository.base import Layout, Repository
@@ -16,10 +15,13 @@ from hn_memory.repository.open import Preference, open_repository
 from hn_memory.repository.streams import Walked
 from hn_memory.values import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
+    from typing import Any, Final, TypeVar
 
-T = TypeVar("T")
+    T = TypeVar("T")
+
 
 CHUNK: Final = 256
 """Commits that a worker is handed at a time."""
@@ -74,7 +76,8 @@ def spread(
             answers = marshal.loads(pending.popleft().result())  # noqa: S302 - made by a fork of this process
             pending.extend(pool.submit(_work, at) for at in islice(starts, 1))
             for kind, values in answers:
-                yield cast("T", tuple.__new__(kinds[kind], values))
+                answer: Any = tuple.__new__(kinds[kind], values)
+                yield answer
 
 
 def _load_libraries(*, libgit2: bool) -> None:
