@@ -393,6 +393,36 @@ def test_a_missing_commit_has_no_ancestry(repository: Repository, world: World) 
     assert caught.value.code == "object-missing"
 
 
+def test_ancestry_that_was_foreseen_is_the_same(repository: Repository, world: World) -> None:
+    tip, low = world.commits["c3"], absent_id(repository, "1")
+    broken = add_commit(repository, [tip, low], "broken")
+    for foreseen in (tip, broken, low):
+        for asked in (broken, tip):
+            expected = repository.ancestry(asked, [tip, broken])
+            repository.expect_ancestry(foreseen)
+            repository.expect_ancestry(foreseen)
+            assert repository.ancestry(asked, [tip, broken]) == expected
+    assert repository.ancestry(tip, [tip, broken])[tip] is True
+    repository.expect_ancestry(low)
+
+
+def test_absence_is_asked_while_others_ask(repository: Repository, world: World) -> None:
+    oids = repository.write_objects([("blob", b"%d" % number) for number in range(300)])
+    gone = [absent_id(repository, digit) for digit in "1e"]
+    waiting = repository.ask_absent([*oids, gone[0], "x", oids[0][:10]])
+    assert dict(repository.info([oids[7], gone[0]])) == {oids[7]: ObjectInfo("blob", 1)}
+    other = repository.ask_absent([gone[1], oids[8]])
+    assert [data for _, _, data in repository.read(oids[2:4])] == [b"2", b"3"]
+    assert other() == {gone[1]}
+    assert waiting() == waiting() == {gone[0], "x", oids[0][:10]}
+    assert repository.ask_absent(iter(()))() == set()
+    # A new pack has other readers take over, and what was asked of the old ones is answered all the same.
+    early = repository.ask_absent([oids[0], gone[0]])
+    repository.write_pack(1, [("blob", b"later")])
+    assert list(repository.info([oids[0]])) == [oids[0]]
+    assert early() == {gone[0]}
+
+
 def test_ancestry_does_not_believe_dates(repository: Repository) -> None:
     (tree,) = repository.write_objects([("tree", b"")])
     objects: list[tuple[ObjectType, bytes]] = []
