@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Final, NoReturn
 
 
-WORTH_IT: Final = 256
+WORTH_IT: Final = 768
 """Documents after which importing orjson pays for itself."""
 
 _handled = 0

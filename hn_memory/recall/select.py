@@ -102,6 +102,7 @@ class Selection:
         self._open: defaultdict[tuple[int, int], int] = defaultdict(int)
         lifecycles = enumerate(lifecycle_gate(lifecycle, request) for lifecycle in LIFECYCLES)
         self._outlived = {life: reason for life, reason in lifecycles if reason is not None}
+        self._is_outlived = f"class.life IN ({','.join(map(str, self._outlived))})"
         self._filter_candidates()
         self._judge_voices()
         self._judge_sites()
@@ -237,9 +238,14 @@ class Selection:
             records = "pool.records"
             everything = db.execute("SELECT sum(records) FROM class").fetchone()[0] or 0
             withheld[FILTERED] += everything - (db.execute("SELECT sum(records) FROM temp.pool").fetchone()[0] or 0)
-        for life, voice, site, count in db.execute(
-            f"SELECT class.life, voice.reason, site.reason, sum({records}) FROM {self._classes} GROUP BY 1, 2, 3"
-        ).fetchall():
+        # Few sums of many rows: adding them up in place takes half as long as sorting the rows for GROUP BY.
+        self._table("judged", "key INTEGER PRIMARY KEY, records INTEGER NOT NULL")
+        db.execute(
+            f"INSERT INTO judged SELECT (class.life << 16) + (voice.reason << 8) + site.reason, {records} "
+            f"FROM {self._classes} WHERE true ON CONFLICT(key) DO UPDATE SET records = records + excluded.records"
+        )
+        for key, count in db.execute("SELECT key, records FROM judged").fetchall():
+            life, voice, site = key >> 16, key >> 8 & 0xFF, key & 0xFF
             reason = FILTERED if self._reasons[voice] == FILTERED else self._reasons[site]
             if reason is None:
                 self._open[life, voice] += count
@@ -275,13 +281,11 @@ class Selection:
             "SELECT class.life, voice.reason, count(*) FROM lacking CROSS JOIN memory USING(n) "
             f"CROSS JOIN class ON k = memory.class {_VERDICTS} WHERE site.reason = 0 GROUP BY 1, 2"
         ).fetchall()
-        found = False
+        counted = [row for row in counted if self._reasons[row[1]] != FILTERED]
         for life, voice, records in counted:
-            if self._reasons[voice] != FILTERED:
-                found = True
-                self._open[life, voice] -= records
-                self.withheld[EVIDENCE_MISSING] += records
-        return found
+            self._open[life, voice] -= records
+            self.withheld[EVIDENCE_MISSING] += records
+        return bool(counted)
 
     def _is_here(self, item: str) -> bool:
         kind, _, name = item.partition(":")
@@ -299,13 +303,9 @@ class Selection:
         self._table("passing", "k INTEGER PRIMARY KEY")
         self._db.execute(
             f"INSERT INTO passing SELECT k FROM {self._classes} WHERE site.reason = 0 AND voice.reason = 0 "
-            f"AND NOT {self._is_outlived()}"
+            f"AND NOT {self._is_outlived}"
         )
         return total
-
-    def _is_outlived(self) -> str:
-        """The condition that the lifecycle gate withholds a class."""
-        return f"class.life IN ({','.join(map(str, self._outlived))})"
 
     def _find_terms(self) -> None:
         db, wanted = self._db, self._request.terms
@@ -415,7 +415,7 @@ class Selection:
         code = f"CASE WHEN life = {LIFE_CODES['branching']} THEN 'branching' ELSE 'successor-retracted' END"
         tail = (
             f"EXISTS (SELECT 1 FROM class {_VERDICTS} WHERE k = memory.class AND site.reason = 0 AND voice.reason = 0 "
-            f"AND {self._is_outlived()}) {narrow} {lacking}"
+            f"AND {self._is_outlived}) {narrow} {lacking}"
         )
         branching = (
             f"SELECT memory.n, id, {code} AS code FROM memory INDEXED BY memory_order "

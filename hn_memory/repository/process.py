@@ -169,7 +169,7 @@ class ProcessRepository(Repository):
         return self.ask_absent(oids)()
 
     def ask_absent(self, oids: Iterable[str]) -> Callable[[], set[str]]:
-        wanted = set(oids)
+        wanted = oids if isinstance(oids, set) else set(oids)
         names = reading.full_ids(list(wanted), self.oid_length)
         # An ID of the wrong length does not exist; it is no abbreviation.
         malformed = wanted.difference(names) if len(names) < len(wanted) else set()

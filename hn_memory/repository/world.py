@@ -81,7 +81,8 @@ class RepositoryWorld:
 
         def take() -> set[str]:
             absent = answer()
-            self._present |= unknown - absent if absent else unknown
+            here = unknown - absent if absent else unknown
+            self._present = self._present | here if self._present else here
             return absent
 
         return take
