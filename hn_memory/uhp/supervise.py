@@ -146,7 +146,10 @@ def _main() -> int:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    # Not through `sys.stdin`: its lock would be held all the time, and a process forked off meanwhile, which closes
+    # that file first of all, would wait for the lock for ever.
+    while os.read(sys.stdin.fileno(), 1):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
