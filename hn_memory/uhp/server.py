@@ -64,6 +64,7 @@ class Server:
 
     def __init__(self, settings: Settings, store: Store, providers: dict[str, Provider]) -> None:
         self.settings = settings
+        self.precedence = store.precedence
         self.store = store
         self.providers = providers
         self.ledger = Ledger(store)
@@ -207,7 +208,7 @@ def open_server(settings: Settings) -> Server:
         for service in services:
             service.close()
         raise
-    provider = HnProvider(reader, writer, actor)
+    provider = HnProvider(reader, writer, actor, store.precedence)
 
     def own() -> set[str]:
         table = schema.memory.c

@@ -168,9 +168,10 @@ def test_queries_that_wait_are_bounded() -> None:
 
     from hn_memory.uhp.faults import UhpError
     from hn_memory.uhp.http.endpoint import Workers
+    from hn_memory.uhp.precedence import Precedence
 
     async def run() -> None:
-        workers, gate = Workers(), threading.Event()
+        workers, gate = Workers(Precedence()), threading.Event()
         try:
             waiting = [asyncio.create_task(workers.ask(gate.wait)) for _ in range(32)]
             await asyncio.sleep(0)

@@ -26,10 +26,11 @@ from hn_memory.uhp.hn.elsewhere import Elsewhere
 from hn_memory.uhp.hn.files import Files
 from hn_memory.uhp.hn.queries import DESCRIPTION, LANGUAGE, Queries
 from hn_memory.uhp.hn.recalling import answer_question
-from hn_memory.uhp.hn.sayings import changed, check_version, next_version, saying, stands
+from hn_memory.uhp.hn.sayings import chain_of, changed, check_version, next_version, saying, stands
 from hn_memory.uhp.hn.turn import Turn
-from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, Chain, View
+from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, View
 from hn_memory.uhp.hn.wishes import Decide, Wish, dealt, matching
+from hn_memory.uhp.precedence import Precedence
 from hn_memory.uhp.provider import Provider, Witness, unwitnessed
 from hn_memory.uhp.values import (
     Author,
@@ -56,12 +57,15 @@ class HnProvider(Provider):
     Args:
         reader, writer: two environments of one repository, each used by one thread at a time.
         actor: whose streams they are.
+        precedence: entered while writes are carried out.
     """
 
     id = "hn"
     query_note = DESCRIPTION
 
-    def __init__(self, reader: Environment, writer: Environment, actor: str) -> None:
+    def __init__(
+        self, reader: Environment, writer: Environment, actor: str, precedence: Precedence | None = None
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._actor = actor
@@ -69,6 +73,7 @@ class HnProvider(Provider):
         self._lock = RLock()
         self._writing = Lock()
         self._waiting: deque[Wish] = deque()
+        self._precedence = precedence or Precedence()
         self._turn = Turn(writer.repository.layout.common_dir)
         self._queries = Queries()
         self._files = Files(actor)
@@ -112,7 +117,7 @@ class HnProvider(Provider):
     def get(self, memory: str, record: str, as_of: int | None = None) -> Version:
         with self._lock:
             view = self._view(memory)
-            version = view.at(_chain(view, record), as_of)
+            version = view.at(chain_of(view, record), as_of)
             if version is None:
                 raise record_not_found()
             return version
@@ -120,7 +125,7 @@ class HnProvider(Provider):
     def history(self, memory: str, record: str) -> list[Version]:
         with self._lock:
             view = self._view(memory)
-            return view.history(_chain(view, record))
+            return view.history(chain_of(view, record))
 
     def listing(self, memory: str, selection: Selection, after: str | None, limit: int) -> Page:
         if after is not None and not (after.isascii() and after.isdigit() and len(after) < 16):
@@ -182,7 +187,7 @@ class HnProvider(Provider):
         witness: Witness = unwitnessed,
     ) -> Version:
         def decide(view: View) -> list[Saying]:
-            chain = _chain(view, record)
+            chain = chain_of(view, record)
             latest = view.latest(chain)
             check_version(latest, if_version)
             if latest.status == FORGOTTEN:
@@ -202,7 +207,7 @@ class HnProvider(Provider):
         witness: Witness = unwitnessed,
     ) -> Version:
         def decide(view: View) -> list[Saying]:
-            chain = _chain(view, record)
+            chain = chain_of(view, record)
             latest = view.latest(chain)
             check_version(latest, if_version)
             if latest.status == FORGOTTEN:
@@ -222,7 +227,7 @@ class HnProvider(Provider):
                 names = {change.record_id for change in group}
                 if taken.isdisjoint(names) and all(stands(view, change) for change in group):
                     taken |= names
-                    said += [changed(_chain(view, change.record_id), change, author) for change in group]
+                    said += [changed(chain_of(view, change.record_id), change, author) for change in group]
             return said
 
         return self._write(memory, decide, witness)
@@ -347,7 +352,7 @@ class HnProvider(Provider):
         self._waiting.append(wish)
         with self._writing:
             if not wish.settled:
-                with self._turn:
+                with self._turn, self._precedence:
                     self._carry_out()
         with worded():
             return wish.result()
@@ -430,10 +435,3 @@ class HnProvider(Provider):
 
 class _AgainError(Exception):
     """Leaves an append of several writes, one of which has been refused at the last moment."""
-
-
-def _chain(view: View, record: str) -> Chain:
-    chain = view.chain(record)
-    if chain is None:
-        raise record_not_found()
-    return chain

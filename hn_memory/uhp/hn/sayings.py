@@ -6,7 +6,7 @@ from typing import Final
 
 from hn_memory.service.building import RecordArguments
 from hn_memory.service.keeping import Saying
-from hn_memory.uhp.faults import UhpError
+from hn_memory.uhp.faults import UhpError, record_not_found
 from hn_memory.uhp.hn.trailers import join
 from hn_memory.uhp.hn.view import FORGOTTEN, Chain, View
 from hn_memory.uhp.values import Author, Change, Draft, Version
@@ -56,3 +56,15 @@ def check_version(latest: Version, if_version: int | None) -> None:
             param="If-Match",
             detail={"version": latest.number},
         )
+
+
+def chain_of(view: View, record: str) -> Chain:
+    """The record of that id.
+
+    Raises:
+        UhpError `memory_record_not_found`.
+    """
+    chain = view.chain(record)
+    if chain is None:
+        raise record_not_found()
+    return chain

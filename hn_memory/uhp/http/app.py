@@ -76,7 +76,7 @@ def make_app(opened: Callable[[], Server]) -> ASGIApp:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         server = opened()
         held.append(server)
-        threads.append(Workers())
+        threads.append(Workers(server.precedence))
         tasks = [asyncio.create_task(run(server, threads[0])) for run in (_sweep, _look_around)]
         if server.settings.consolidate:
             tasks.append(asyncio.create_task(_consolidate(server, threads[0])))

@@ -21,10 +21,12 @@ from hn_memory.errors import HnError
 from hn_memory.protocol.limits import REQUEST_BYTES
 from hn_memory.uhp.access import Caller
 from hn_memory.uhp.faults import UhpError, from_hn, invalid, malformed
+from hn_memory.uhp.http.admission import Admission
 from hn_memory.uhp.http.answers import answer_version, send_bytes
 from hn_memory.uhp.http.body import parse_json, read_body
 from hn_memory.uhp.http.route import Call, Raw, Route, checked, if_match, request_digest
 from hn_memory.uhp.http.upload import UPLOAD_BYTES, parse_upload
+from hn_memory.uhp.precedence import Precedence
 from hn_memory.uhp.server import Server
 from hn_memory.uhp.state.idempotency import KEY_CHARACTERS, Begun, Mine, Running, Stored
 from hn_memory.uhp.state.snapshot import Key
@@ -43,7 +45,8 @@ T = TypeVar("T")
 class Workers:
     """The threads of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, precedence: Precedence) -> None:
+        self.reads = Admission(precedence)
         self.writer = ThreadPoolExecutor(_WRITES_AT_ONCE, "uhp-write")
         self.changer = ThreadPoolExecutor(1, "uhp-change")
         self.background = ThreadPoolExecutor(1, "uhp-background")
@@ -125,6 +128,7 @@ class Endpoint:
             call.if_version = if_match(headers.get(b"if-match"))
         kind = route.kind if route.kind_of is None else route.kind_of(call)
         if kind == "read":
+            await self._workers().reads.wait()
             return _answered(_guarded(lambda: route.run(call)))
         if kind == "query":
             return await self._workers().ask(lambda: _answered(_guarded(lambda: route.run(call))))
@@ -202,19 +206,22 @@ class Endpoint:
     # -- writes to a provider -----------------------------------------------------------------------------
 
     async def _write_once(self, call: Call, name: str, digest: bytes) -> Answered:
-        ledger, principal = call.server.ledger, call.caller.principal
-        workers = self._workers()
         pause = _PAUSE
         while True:
-            state, owner = await self._in(workers.changer, lambda: ledger.claim(principal, name, digest))
-            if not isinstance(state, Running):
-                break
+            answered = await self._in(self._workers().writer, lambda: self._try_write(call, name, digest))
+            if answered is not None:
+                return answered
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _try_write(self, call: Call, name: str, digest: bytes) -> Answered | None:
+        """The answer, or None while somebody else is at the same request."""
+        state, owner = call.server.ledger.claim(call.caller.principal, name, digest)
+        if isinstance(state, Running):
+            return None
         if isinstance(state, Stored):
             return Answered(state.status, state.answer)
-        begun = state
-        return await self._in(workers.writer, lambda: self._run_claimed(call, name, owner, begun))
+        return self._run_claimed(call, name, owner, state)
 
     def _run_claimed(self, call: Call, name: str, owner: str, state: Mine | Begun) -> Answered:
         server, principal = call.server, call.caller.principal

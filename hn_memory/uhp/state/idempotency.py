@@ -17,8 +17,8 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Connection, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from hn_memory.repository.locks import Process, identify, is_gone
 from hn_memory.uhp.faults import UhpError, invalid
@@ -31,6 +31,20 @@ KEPT_MS: Final = 48 * 3600 * 1000
 
 _TABLE: Final = schema.idempotency
 _C: Final = schema.idempotency.c
+
+# Made once: putting a statement together takes longer than the database is at it.
+_ONE: Final = (_C.principal == bindparam("of"), _C.name == bindparam("key"))
+_HELD: Final = (*_ONE, _C.owner == bindparam("runner"))
+_KNOWN: Final = select(_C.request, _C.status, _C.answer, _C.owner, _C.memory_id, _C.token).where(*_ONE)
+_TAKE_OVER: Final = (
+    update(_TABLE)
+    .where(*_ONE, _C.status.is_(None), _C.owner.is_not_distinct_from(bindparam("holder")))
+    .values(owner=bindparam("runner"))
+)
+_ANNOUNCE: Final = update(_TABLE).where(*_HELD).values(memory_id=bindparam("memory"), token=bindparam("written"))
+_FINISH: Final = (
+    update(_TABLE).where(*_HELD).values(owner=None, status=bindparam("answered"), answer=bindparam("document"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,9 @@ class Ledger:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        dialect = sqlite if store.is_sqlite else postgresql
+        # Where the key is there already, nothing is inserted and nothing fails. psycopg's count must be asked for.
+        self._insert = dialect.insert(_TABLE).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
         process = identify(os.getpid())
         # The process, so that others can see whether it lives, and a nonce, so that two claims are never alike.
         self._process = f"{process.pid} {process.start}"
@@ -74,30 +91,17 @@ class Ledger:
         """
         owner = f"{self._process} {new_id('')}"
         row = {"principal": principal, "name": name, "request": request, "created": now_ms(), "owner": owner}
-        try:
-            with self._store.writing() as connection:
-                known = self._known(connection, principal, name, request)
-                if known is None:
-                    connection.execute(insert(_TABLE).values(row))
-                    return Mine(), owner
-                if isinstance(known, Stored):
-                    return known, owner
-                begun, holder = known
-                if holder is not None and _alive(holder):
-                    return Running(), owner
-                taken = connection.execute(
-                    update(_TABLE)
-                    .where(
-                        _C.principal == principal,
-                        _C.name == name,
-                        _C.status.is_(None),
-                        _C.owner.is_not_distinct_from(holder),
-                    )
-                    .values(owner=owner)
-                ).rowcount
-                return (begun if taken else Running()), owner
-        except IntegrityError:
-            return Running(), owner
+        with self._store.writing_each() as connection:
+            if connection.execute(self._insert, row).rowcount == 1:
+                return Mine(), owner
+            known = self._known(connection, principal, name, request)
+            if isinstance(known, Stored):
+                return known, owner
+            begun, holder = known or (None, None)
+            if begun is None or (holder is not None and _alive(holder)):
+                return Running(), owner
+            mine = {"of": principal, "key": name, "holder": holder, "runner": owner}
+            return (begun if connection.execute(_TAKE_OVER, mine).rowcount else Running()), owner
 
     def known(self, connection: Connection, principal: str, name: str, request: bytes) -> Stored | Running | None:
         """As `claim`, within a change of the state, which runs alone: an answer, a runner, or nobody."""
@@ -107,11 +111,7 @@ class Ledger:
     def _known(
         self, connection: Connection, principal: str, name: str, request: bytes
     ) -> Stored | tuple[Begun, str | None] | None:
-        row = connection.execute(
-            select(_C.request, _C.status, _C.answer, _C.owner, _C.memory_id, _C.token).where(
-                _C.principal == principal, _C.name == name
-            )
-        ).first()
+        row = connection.execute(_KNOWN, {"of": principal, "key": name}).first()
         if row is None:
             return None
         if bytes(row.request) != request:
@@ -126,24 +126,21 @@ class Ledger:
         Raises:
             UhpError `memory_busy`: another runner has taken over.
         """
-        with self._store.writing() as connection:
-            done = connection.execute(
-                update(_TABLE)
-                .where(_C.principal == principal, _C.name == name, _C.owner == owner)
-                .values(memory_id=memory, token=token)
-            ).rowcount
+        values = {"of": principal, "key": name, "runner": owner, "memory": memory, "written": token}
+        with self._store.writing_each() as connection:
+            done = connection.execute(_ANNOUNCE, values).rowcount
         if not done:
             raise UhpError("memory_busy", "a repeat of this request is being answered already")
 
     def finish(self, principal: str, name: str, owner: str, stored: Stored | None) -> None:
         """Store the answer, or (None) leave the request to the next repeat."""
-        values = {"owner": None} if stored is None else {
-            "owner": None, "status": stored.status, "answer": stored.answer
+        values = {
+            "of": principal, "key": name, "runner": owner,
+            "answered": None if stored is None else stored.status,
+            "document": None if stored is None else stored.answer,
         }  # fmt: skip
-        with self._store.writing() as connection:
-            connection.execute(
-                update(_TABLE).where(_C.principal == principal, _C.name == name, _C.owner == owner).values(values)
-            )
+        with self._store.writing_each() as connection:
+            connection.execute(_FINISH, values)
 
     def store(self, connection: Connection, principal: str, name: str, request: bytes, stored: Stored) -> None:
         """Rule 4: store the answer of a change within its transaction."""

@@ -25,6 +25,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 from hn_memory.errors import ConflictError, HnError, UsageError
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.uhp.faults import UhpError
+from hn_memory.uhp.precedence import Precedence
 from hn_memory.uhp.state import schema
 from hn_memory.uhp.state.snapshot import Snapshot, load
 
@@ -47,15 +48,20 @@ class Store:
 
     def __init__(self, engine: Engine, mark: Mark | None = None) -> None:
         self.engine = engine
+        self.precedence = Precedence()
+        self.is_sqlite = engine.dialect.name == "sqlite"
         self._writes = engine.execution_options(hn_writes=True)
-        self._is_sqlite = engine.dialect.name == "sqlite"
+        # psycopg would begin a transaction and be told to end it: two more ways to the database and back.
+        self._each = engine.execution_options(
+            **({"hn_each": True} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"})
+        )
         self._watch: Any = None
         self._watched: Any = None
         self._mark = mark
         self._checked = 0.0
         self._lock = Lock()
         # SQLite has one writer at a time, and lets who waits for it sleep; threads that queue here are woken at once.
-        self._one: AbstractContextManager[Any] = Lock() if self._is_sqlite else nullcontext()
+        self._one: AbstractContextManager[Any] = Lock() if self.is_sqlite else nullcontext()
         self._snapshot: Snapshot | None = None
 
     def close(self) -> None:
@@ -91,20 +97,20 @@ class Store:
 
     def _stamp(self) -> object:
         """Something that is another one after every change of the tree."""
-        if self._is_sqlite:
+        if self.is_sqlite:
             return self._data_version()
         return None if self._mark is None else self._mark.read()
 
     def _is_trusted(self) -> bool:
         """Is an unchanged stamp enough? Of the mark only for a while, of SQLite's own count always."""
-        if self._is_sqlite:
+        if self.is_sqlite:
             return True
         return self._mark is not None and time.monotonic() - self._checked < _TRUSTED_SECONDS
 
     def _epoch(self) -> int:
         """The epoch, asked on a connection of its own: this is done for each request."""
         try:
-            if self._is_sqlite:
+            if self.is_sqlite:
                 (number,) = self._watching().execute("SELECT number FROM epoch").fetchone()
                 return int(number)
             # Straight through libpq, at a fifth of the price of a cursor.
@@ -128,7 +134,7 @@ class Store:
             connection: Any = lent.driver_connection
             # It is read from for as long as the process lives, and never goes back to the others.
             lent.detach()
-            if not self._is_sqlite:
+            if not self.is_sqlite:
                 connection.autocommit = True
             self._watch = connection
         return self._watch
@@ -136,7 +142,7 @@ class Store:
     @contextmanager
     def changing(self) -> Iterator[tuple[Connection, Snapshot]]:
         """One transaction that changes the tree, with the tree as it finds it. Only one runs at a time."""
-        with _answering(), self._one, self._writes.begin() as connection:
+        with _answering(), self._one, self.precedence, self._writes.begin() as connection:
             connection.execute(update(schema.epoch).values(number=schema.epoch.c.number + 1))
             number = connection.execute(select(schema.epoch.c.number)).scalar_one()
             known = self._snapshot
@@ -149,14 +155,20 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection to read what is no part of the tree."""
-        with _answering(), self.engine.connect() as connection:
+        """A connection to read what is no part of the tree, each statement for itself."""
+        with _answering(), self._each.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing_each(self) -> Iterator[Connection]:
+        """A connection to change what is no part of the tree, each statement a transaction of its own."""
+        with _answering(), self._one, self.precedence, self._each.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction on what is no part of the tree."""
-        with _answering(), self._one, self._writes.begin() as connection:
+        with _answering(), self._one, self.precedence, self._writes.begin() as connection:
             yield connection
 
 
@@ -316,8 +328,9 @@ def _prepare_sqlite(engine: Engine) -> None:
             connection.execute(f"PRAGMA {pragma}")
 
     def begun(connection: Connection) -> None:
-        immediate = connection.get_execution_options().get("hn_writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+        options = connection.get_execution_options()
+        if not options.get("hn_each", False):
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("hn_writes", False) else "BEGIN")
 
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", begun)
