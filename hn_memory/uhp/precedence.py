@@ -8,7 +8,8 @@ held up for about as long as the work itself takes, which one thread or the othe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 from types import TracebackType
 from typing import Final
@@ -42,6 +43,15 @@ class Precedence:
             wake, self._wake = self._wake, None
         if wake is not None:
             wake()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within `with` on this object: a wait for somebody else, such as a database, in which reads go on."""
+        self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     def delay(self, wake: Callable[[], None]) -> float:
         """Seconds that a read has to stand back at most, 0 when it may go on.

@@ -33,6 +33,8 @@ from hn_memory.uhp.values import Erased, Extent, FileReference
 
 DEFAULT_PROVIDER: Final = HnProvider.id
 READ_ONLY: Final = REPOSITORY
+_TELLERS: Final = 8
+"""Idempotency keys announced at once to a database that serves many connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ def open_server(settings: Settings) -> Server:
         for service in services:
             service.close()
         raise
-    provider = HnProvider(reader, writer, actor, store.precedence)
+    provider = HnProvider(reader, writer, actor, store.precedence, 1 if store.is_sqlite else _TELLERS)
 
     def own() -> set[str]:
         table = schema.memory.c

@@ -32,9 +32,9 @@ def place(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "project")
 
 
-@pytest.fixture
-def provider(place: Path) -> Iterator[HnProvider]:
-    made = open_hn(place)
+@pytest.fixture(params=[1, 4])
+def provider(place: Path, request: pytest.FixtureRequest) -> Iterator[HnProvider]:
+    made = open_hn(place, request.param)
     yield made
     made.close()
 

@@ -34,10 +34,10 @@ def make_repository(path: Path) -> Path:
     return path
 
 
-def open_hn(path: Path) -> HnProvider:
+def open_hn(path: Path, tellers: int = 1) -> HnProvider:
     reader, writer = open_repository(path).environment, open_repository(path).environment
     actor = reader.keyring.require_active().actor
-    return HnProvider(reader, writer, actor)
+    return HnProvider(reader, writer, actor, tellers=tellers)
 
 
 class Answer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from threading import Lock, RLock
@@ -29,7 +30,7 @@ from hn_memory.uhp.hn.recalling import answer_question
 from hn_memory.uhp.hn.sayings import chain_of, changed, check_version, next_version, saying, stands
 from hn_memory.uhp.hn.turn import Turn
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, View
-from hn_memory.uhp.hn.wishes import Decide, Wish, dealt, matching
+from hn_memory.uhp.hn.wishes import AgainError, Decide, Wish, dealt, matching, tell
 from hn_memory.uhp.precedence import Precedence
 from hn_memory.uhp.provider import Provider, Witness, unwitnessed
 from hn_memory.uhp.values import (
@@ -57,14 +58,15 @@ class HnProvider(Provider):
     Args:
         reader, writer: two environments of one repository, each used by one thread at a time.
         actor: whose streams they are.
-        precedence: entered while writes are carried out.
+        first: entered while writes are carried out.
+        tellers: how many of their witnesses are told at once.
     """
 
     id = "hn"
     query_note = DESCRIPTION
 
     def __init__(
-        self, reader: Environment, writer: Environment, actor: str, precedence: Precedence | None = None
+        self, reader: Environment, writer: Environment, actor: str, first: Precedence | None = None, tellers: int = 1
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -73,7 +75,8 @@ class HnProvider(Provider):
         self._lock = RLock()
         self._writing = Lock()
         self._waiting: deque[Wish] = deque()
-        self._precedence = precedence or Precedence()
+        self._precedence = first or Precedence()
+        self._tellers = ThreadPoolExecutor(tellers, "uhp-tell") if tellers > 1 else None
         self._turn = Turn(writer.repository.layout.common_dir)
         self._queries = Queries()
         self._files = Files(actor)
@@ -99,6 +102,8 @@ class HnProvider(Provider):
 
     def close(self) -> None:
         self._queries.close()
+        if self._tellers is not None:
+            self._tellers.shutdown()
         self._turn.close()
         self._reader.close()
         self._writer.close()
@@ -397,15 +402,15 @@ class HnProvider(Provider):
         def announced(ids: Sequence[str]) -> None:
             idle.extend(held)
             held.clear()
-            for wish, own in dealt(wishes, ids):
-                if not own:
-                    continue
+            spoken = [(wish, own) for wish, own in dealt(wishes, ids) if own]
+            for wish, own in spoken:
                 try:
                     held.extend(self._files.hold(self._writer.repository, self._views[memory], own, wish.said))
-                    wish.witness(" ".join(own))
                 except Exception as error:
                     wish.fail(error)
-                    raise _AgainError from None
+                    raise AgainError from None
+            with self._precedence.paused():
+                tell(spoken, self._tellers)
 
         while True:
             try:
@@ -413,7 +418,7 @@ class HnProvider(Provider):
                     self._writer, stream, decided, verified_head=verified_head, announce=announced
                 )
                 break
-            except _AgainError:
+            except AgainError:
                 # Signed in vain: without the refused one the others are other memories.
                 continue
             except BaseException as error:
@@ -431,7 +436,3 @@ class HnProvider(Provider):
                     view.extend([Held(one.memory_id, one.envelope) for one in appended], head)
         for wish, own in dealt(wishes, [one.memory_id for one in appended]):
             wish.succeed(own)
-
-
-class _AgainError(Exception):
-    """Leaves an append of several writes, one of which has been refused at the last moment."""

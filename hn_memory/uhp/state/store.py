@@ -62,6 +62,8 @@ class Store:
         self._lock = Lock()
         # SQLite has one writer at a time, and lets who waits for it sleep; threads that queue here are woken at once.
         self._one: AbstractContextManager[Any] = Lock() if self.is_sqlite else nullcontext()
+        # Of what another server does, most is waiting, for its disk too; reads need not stand back for that.
+        self._first: AbstractContextManager[Any] = self.precedence if self.is_sqlite else nullcontext()
         self._snapshot: Snapshot | None = None
 
     def close(self) -> None:
@@ -142,7 +144,7 @@ class Store:
     @contextmanager
     def changing(self) -> Iterator[tuple[Connection, Snapshot]]:
         """One transaction that changes the tree, with the tree as it finds it. Only one runs at a time."""
-        with _answering(), self._one, self.precedence, self._writes.begin() as connection:
+        with _answering(), self._one, self._first, self._writes.begin() as connection:
             connection.execute(update(schema.epoch).values(number=schema.epoch.c.number + 1))
             number = connection.execute(select(schema.epoch.c.number)).scalar_one()
             known = self._snapshot
@@ -162,13 +164,13 @@ class Store:
     @contextmanager
     def writing_each(self) -> Iterator[Connection]:
         """A connection to change what is no part of the tree, each statement a transaction of its own."""
-        with _answering(), self._one, self.precedence, self._each.connect() as connection:
+        with _answering(), self._one, self._first, self._each.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction on what is no part of the tree."""
-        with _answering(), self._one, self.precedence, self._writes.begin() as connection:
+        with _answering(), self._one, self._first, self._writes.begin() as connection:
             yield connection
 
 
