@@ -30,6 +30,10 @@ PARALLEL_FROM: Final = 2048
 """Commits below which starting workers costs more than it saves."""
 
 
+_PORTION: Final = 256
+"""Commits that are held at a time."""
+
+
 class Entry(NamedTuple):
     """A verified memory as the index stores it. `terms` are its query terms, joined by spaces; `searched` is
     what searching it with a pattern costs (`protocol.searchable`), `same` the beginning of the content's digest."""
@@ -117,14 +121,15 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
 
     The commits need not be of one stream: each is judged alone.
     """
-    # Who records takes memories apart as well, and needs no workers.
-    from hn_memory.repository import workers
+    if len(walked) >= PARALLEL_FROM and repository.backend != "fake":
+        # For a few commits not even the module is worth loading.
+        from hn_memory.repository import workers
 
-    if len(walked) >= PARALLEL_FROM and workers.worker_count() > 1 and repository.backend != "fake":
-        yield from workers.spread(repository.layout, walked, _verify_chunk, (Entry, Refused), prefer="libgit2")
-        return
-    for chunk in workers.chunked(walked):
-        yield from _verify_chunk(repository, chunk)
+        if workers.worker_count() > 1:
+            yield from workers.spread(repository.layout, walked, _verify_chunk, (Entry, Refused), prefer="libgit2")
+            return
+    for at in range(0, len(walked), _PORTION):
+        yield from _verify_chunk(repository, walked[at : at + _PORTION])
 
 
 def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:

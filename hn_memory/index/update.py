@@ -53,6 +53,13 @@ def _rounds(moved: Iterable[Source]) -> list[list[Source]]:
     return rounds
 
 
+def _broken(cause: HnError, commit: str | None, position: int) -> HnError:
+    # Streams that do not hold are rare, and nobody else should load what says so.
+    from hn_memory.repository.scan import BrokenStreamError
+
+    return BrokenStreamError(cause, commit, position)
+
+
 class Updater(Lifecycles):
     """Applies changes of sources to the tables, inside a transaction of the caller's."""
 
@@ -133,7 +140,6 @@ class Updater(Lifecycles):
 
     def _walk(self, source: Source) -> Walk | HnError:
         """The commits of a source that the index does not know, or why they cannot be walked."""
-        from hn_memory.repository.scan import BrokenStreamError
         from hn_memory.repository.streams import walk_stream
 
         if source.invalid is not None:
@@ -152,14 +158,12 @@ class Updater(Lifecycles):
         try:
             walked, stop = walk_stream(self._repository, source.head, known)
         except HnError as error:
-            return BrokenStreamError(error, None, 0)
+            return _broken(error, None, 0)
         if not walked and stop is None:
             return HnError("object-missing", "the ref names no commit that is here")
         return Walk(walked, stop)
 
     def _move(self, source: Source, walk: Walk | HnError, entries: Iterator[Entry | Refused]) -> None:
-        from hn_memory.repository.scan import BrokenStreamError
-
         row = self._db.execute("SELECT tip FROM source WHERE ref = ?", (source.name.ref,)).fetchone()
         old = None if row is None else row[0]
         try:
@@ -167,6 +171,8 @@ class Updater(Lifecycles):
                 raise walk
             tip = self._advance(source, old, walk, islice(entries, len(walk.commits)))
         except HnError as error:
+            from hn_memory.repository.scan import BrokenStreamError
+
             self._shift(old, None)
             broken = error.as_source(source.name.ref) if isinstance(error, BrokenStreamError) else None
             self._db.execute(
@@ -188,7 +194,6 @@ class Updater(Lifecycles):
         """Verify what is new on a source and move its hold on the chain; its new tip."""
         from hn_memory.index.ingest import Refused
         from hn_memory.protocol.chain import StreamChain
-        from hn_memory.repository.scan import BrokenStreamError
 
         stop = walk.stop
         base = None if stop is None else self._link_of(stop)
@@ -218,7 +223,7 @@ class Updater(Lifecycles):
             self._forget_ids()
             # What this stream has left in the run is not looked at, but taken, for the next stream's sake.
             deque(entries, maxlen=0)
-            raise BrokenStreamError(error, commit, position + 1) from None
+            raise _broken(error, commit, position + 1) from None
         self._db.execute("RELEASE advance")
         # The rows just inserted are held already; below them the hold moves from the old tip to the base.
         self._shift(old, base)

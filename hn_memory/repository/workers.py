@@ -36,11 +36,6 @@ def worker_count() -> int:
     return min(os.cpu_count() or 1, _MOST)
 
 
-def chunked(walked: Sequence[Walked]) -> Iterator[list[Walked]]:
-    """The commits in portions, in their order."""
-    return (list(walked[at : at + CHUNK]) for at in range(0, len(walked), CHUNK))
-
-
 def spread(
     layout: Layout,
     walked: Sequence[Walked],

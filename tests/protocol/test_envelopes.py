@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import calendar
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -398,6 +400,36 @@ def test_timestamps(text: str) -> None:
 ])  # fmt: skip
 def test_what_is_no_timestamp(text: str) -> None:
     assert not is_timestamp(text)
+
+
+_FORM = re.compile(
+    "([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+    "(?:[.][0-9]{0,8}[1-9])?(?:Z|[+-](?!00:00)(?:[01][0-9]|2[0-4]):[0-5][0-9])"
+)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["2024", "1900", "02", "29", "30", "12", "00", "24", "60", "-", "T", ":", ".", "5", "Z", "+", "é"]
+        ),
+        max_size=16,
+    ).map("".join)
+    | st.from_regex(_FORM, fullmatch=True)
+    | st.from_regex(_FORM, fullmatch=True).flatmap(
+        lambda text: st.tuples(st.integers(0, len(text)), st.sampled_from("09-:T.Z+ \u0662")).map(
+            lambda change: text[: change[0]] + change[1] + text[change[0] + 1 :]
+        )
+    )
+)
+def test_timestamps_are_those_of_the_form_on_days_that_there_are(text: str) -> None:
+    found = _FORM.fullmatch(text)
+    expected = False
+    if found is not None:
+        # A year without a calendar of its own has that of the year 2000, which was a leap year.
+        year, month, day = int(found[1]) or 2000, int(found[2]), int(found[3])
+        expected = day <= calendar.monthrange(year, month)[1]
+    assert is_timestamp(text) == expected
 
 
 def test_names() -> None:
