@@ -39,8 +39,17 @@ Witness = Callable[[str], None]
 """Told the token of a write that is about to take effect."""
 
 
+Together = Callable[[Sequence[tuple[Witness, str]]], bool]
+"""Tells several witnesses their tokens at a stroke; False when each is to be told by itself."""
+
+
 def unwitnessed(token: str) -> None:
     """A witness for writes that nobody will repeat."""
+
+
+def one_by_one(told: Sequence[tuple[Witness, str]]) -> bool:
+    """For witnesses of whom each is told by itself."""
+    return False
 
 
 class Provider(ABC):

@@ -23,7 +23,7 @@ from hn_memory.uhp.hn.provider import HnProvider
 from hn_memory.uhp.jobs import Jobs
 from hn_memory.uhp.provider import Provider
 from hn_memory.uhp.state import schema
-from hn_memory.uhp.state.idempotency import Ledger
+from hn_memory.uhp.state.idempotency import Ledger, announce_together
 from hn_memory.uhp.state.keys import digest_of
 from hn_memory.uhp.state.places import add_places
 from hn_memory.uhp.state.snapshot import Key, Node
@@ -33,8 +33,6 @@ from hn_memory.uhp.values import Erased, Extent, FileReference
 
 DEFAULT_PROVIDER: Final = HnProvider.id
 READ_ONLY: Final = REPOSITORY
-_TELLERS: Final = 8
-"""Idempotency keys announced at once to a database that serves many connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +208,7 @@ def open_server(settings: Settings) -> Server:
         for service in services:
             service.close()
         raise
-    provider = HnProvider(reader, writer, actor, store.precedence, 1 if store.is_sqlite else _TELLERS)
+    provider = HnProvider(reader, writer, actor, store.precedence, announce_together)
 
     def own() -> set[str]:
         table = schema.memory.c

@@ -19,7 +19,7 @@ from hn_memory.uhp.access import Caller
 from hn_memory.uhp.faults import UhpError
 from hn_memory.uhp.server import Settings, open_server, open_state
 from hn_memory.uhp.state import schema
-from hn_memory.uhp.state.idempotency import Begun, Ledger, Mine, Running, Stored
+from hn_memory.uhp.state.idempotency import Announcement, Begun, Ledger, Mine, Running, Stored, announce_together
 from hn_memory.uhp.state.keys import (
     ADMINISTRATOR,
     change_group,
@@ -225,6 +225,32 @@ def test_a_failed_request_is_left_to_its_repeat(store: Store) -> None:
     with pytest.raises(UhpError):
         ledger.announce("person:ada", "k", owner, "hmem_1", "other")
     ledger.announce("person:ada", "k", again, "hmem_1", "other")
+
+
+def test_announcements_made_together_are_those_made_alone(store: Store, other: Store) -> None:
+    ledger = Ledger(store)
+    owners = {name: ledger.claim("person:ada", name, b"r" * 32)[1] for name in ("a", "b", "c")}
+
+    def announcement(name: str) -> Announcement:
+        return Announcement(ledger, "person:ada", name, owners[name], lambda: f"hmem_{name}")
+
+    def begun(name: str) -> object:
+        ledger.finish("person:ada", name, owners[name], None)
+        state, owners[name] = Ledger(other).claim("person:ada", name, b"r" * 32)
+        return state
+
+    assert announce_together([(announcement("a"), "one"), (announcement("b"), "two")])
+    assert (begun("a"), begun("b")) == (Begun("hmem_a", "one"), Begun("hmem_b", "two"))
+    lost = announcement("c")
+    assert begun("c") == Begun(None, None)
+    assert not announce_together([(lost, "three"), (announcement("a"), "four")])
+    with pytest.raises(UhpError) as caught:
+        lost("three")
+    assert caught.value.code == "memory_busy"
+    announcement("a")("four")
+    assert (begun("a"), begun("c")) == (Begun("hmem_a", "four"), Begun(None, None))
+    assert not announce_together([])
+    assert not announce_together([(announcement("a"), "five"), (print, "six")])
 
 
 def test_what_a_killed_process_began_is_taken_over(store: Store, tmp_path: Path, state_url: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from hn_memory.uhp.faults import UhpError
 from hn_memory.uhp.hn.provider import HnProvider
 from hn_memory.uhp.hn.view import View
 from hn_memory.uhp.hn.wishes import Wish, dealt, matching
-from hn_memory.uhp.provider import unwitnessed
+from hn_memory.uhp.provider import Witness, one_by_one, unwitnessed
 from hn_memory.uhp.values import Author, Draft, Patch, Selection, Version
 
 ONE, OTHER = "hmem_" + "1" * 32, "hmem_" + "2" * 32
@@ -32,7 +32,17 @@ def place(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "project")
 
 
-@pytest.fixture(params=[1, 4])
+def at_a_stroke(told: Sequence[tuple[Witness, str]]) -> bool:
+    """Tells all, or says that each is to be told by itself."""
+    try:
+        for witness, token in told:
+            witness(token)
+    except Exception:
+        return False
+    return True
+
+
+@pytest.fixture(params=[one_by_one, at_a_stroke])
 def provider(place: Path, request: pytest.FixtureRequest) -> Iterator[HnProvider]:
     made = open_hn(place, request.param)
     yield made

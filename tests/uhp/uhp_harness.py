@@ -18,6 +18,7 @@ import httpx
 
 from hn_memory import open_repository
 from hn_memory.uhp.hn.provider import HnProvider
+from hn_memory.uhp.provider import Together, one_by_one
 from hn_memory.uhp.server import Settings, open_state
 from hn_memory.uhp.state.keys import create_key
 
@@ -34,10 +35,10 @@ def make_repository(path: Path) -> Path:
     return path
 
 
-def open_hn(path: Path, tellers: int = 1) -> HnProvider:
+def open_hn(path: Path, together: Together = one_by_one) -> HnProvider:
     reader, writer = open_repository(path).environment, open_repository(path).environment
     actor = reader.keyring.require_active().actor
-    return HnProvider(reader, writer, actor, tellers=tellers)
+    return HnProvider(reader, writer, actor, together=together)
 
 
 class Answer:

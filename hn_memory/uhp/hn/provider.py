@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from threading import Lock, RLock
@@ -32,7 +31,7 @@ from hn_memory.uhp.hn.turn import Turn
 from hn_memory.uhp.hn.view import DELETED, ERASED, FORGOTTEN, View
 from hn_memory.uhp.hn.wishes import AgainError, Decide, Wish, dealt, matching, tell
 from hn_memory.uhp.precedence import Precedence
-from hn_memory.uhp.provider import Provider, Witness, unwitnessed
+from hn_memory.uhp.provider import Provider, Together, Witness, one_by_one, unwitnessed
 from hn_memory.uhp.values import (
     Author,
     Change,
@@ -59,14 +58,19 @@ class HnProvider(Provider):
         reader, writer: two environments of one repository, each used by one thread at a time.
         actor: whose streams they are.
         first: entered while writes are carried out.
-        tellers: how many of their witnesses are told at once.
+        together: tells the witnesses of several writes at a stroke.
     """
 
     id = "hn"
     query_note = DESCRIPTION
 
     def __init__(
-        self, reader: Environment, writer: Environment, actor: str, first: Precedence | None = None, tellers: int = 1
+        self,
+        reader: Environment,
+        writer: Environment,
+        actor: str,
+        first: Precedence | None = None,
+        together: Together = one_by_one,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -76,7 +80,7 @@ class HnProvider(Provider):
         self._writing = Lock()
         self._waiting: deque[Wish] = deque()
         self._precedence = first or Precedence()
-        self._tellers = ThreadPoolExecutor(tellers, "uhp-tell") if tellers > 1 else None
+        self._together = together
         self._turn = Turn(writer.repository.layout.common_dir)
         self._queries = Queries()
         self._files = Files(actor)
@@ -102,8 +106,6 @@ class HnProvider(Provider):
 
     def close(self) -> None:
         self._queries.close()
-        if self._tellers is not None:
-            self._tellers.shutdown()
         self._turn.close()
         self._reader.close()
         self._writer.close()
@@ -410,7 +412,7 @@ class HnProvider(Provider):
                     wish.fail(error)
                     raise AgainError from None
             with self._precedence.paused():
-                tell(spoken, self._tellers)
+                tell(spoken, self._together)
 
         while True:
             try:

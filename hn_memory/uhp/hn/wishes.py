@@ -7,14 +7,13 @@ who holds it. Every write keeps its own decision, its own refusal and its own wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from hn_memory.repository.writer import Statement
 from hn_memory.service.environment import Environment
 from hn_memory.service.keeping import Saying, state
 from hn_memory.uhp.hn.view import View
-from hn_memory.uhp.provider import Witness, unwitnessed
+from hn_memory.uhp.provider import Together, Witness, unwitnessed
 
 Decide = Callable[[View], list[Saying]]
 
@@ -119,29 +118,21 @@ def dealt(wishes: Sequence[Wish], ids: Sequence[str]) -> Iterator[tuple[Wish, li
         at += len(wish.said)
 
 
-def tell(spoken: Sequence[tuple[Wish, Sequence[str]]], tellers: ThreadPoolExecutor | None) -> None:
+def tell(spoken: Sequence[tuple[Wish, Sequence[str]]], together: Together) -> None:
     """Tell the witness of each write which memories it is about to become.
-
-    Args:
-        tellers: tell many at once, for a database that then waits for its disk once for all; None: one by one.
 
     Raises:
         AgainError: one of them refused, and its write has failed.
     """
 
-    def tell_one(one: tuple[Wish, Sequence[str]]) -> None:
-        wish, own = one
+    told = [(wish, " ".join(own)) for wish, own in spoken if wish.witness is not unwitnessed]
+    if together([(wish.witness, token) for wish, token in told]):
+        return
+    for wish, token in told:
         try:
-            wish.witness(" ".join(own))
+            wish.witness(token)
         except Exception as error:  # this write's alone
             wish.fail(error)
-
-    witnessed = [one for one in spoken if one[0].witness is not unwitnessed]
-    if tellers is None or len(witnessed) < 2:
-        for one in witnessed:
-            tell_one(one)
-    else:
-        list(tellers.map(tell_one, witnessed))
     if any(wish.settled for wish, _ in spoken):
         raise AgainError
 

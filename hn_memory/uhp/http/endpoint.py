@@ -28,7 +28,7 @@ from hn_memory.uhp.http.route import Call, Raw, Route, checked, if_match, reques
 from hn_memory.uhp.http.upload import UPLOAD_BYTES, parse_upload
 from hn_memory.uhp.precedence import Precedence
 from hn_memory.uhp.server import Server
-from hn_memory.uhp.state.idempotency import KEY_CHARACTERS, Begun, Mine, Running, Stored
+from hn_memory.uhp.state.idempotency import KEY_CHARACTERS, Announcement, Begun, Mine, Running, Stored
 from hn_memory.uhp.state.snapshot import Key
 
 _JSON: Final = b"application/json"
@@ -226,7 +226,7 @@ class Endpoint:
     def _run_claimed(self, call: Call, name: str, owner: str, state: Mine | Begun) -> Answered:
         server, principal = call.server, call.caller.principal
         memory = call.params.get("id", "")
-        call.witness = lambda token: server.ledger.announce(principal, name, owner, call.target or memory, token)
+        call.witness = Announcement(server.ledger, principal, name, owner, lambda: call.target or memory)
         try:
             answered = self._recovered(call, state) if isinstance(state, Begun) else None
             if answered is None:

@@ -14,6 +14,7 @@ write (the provider's token) and, at the end, the answer. The rules:
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,6 +62,41 @@ class Begun:
 
     memory: str | None
     token: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Tells the ledger what a request of ours is about to write (rule 2). `memory` is known no sooner than that."""
+
+    ledger: Ledger
+    principal: str
+    name: str
+    owner: str
+    memory: Callable[[], str]
+
+    def __call__(self, token: str) -> None:
+        self.ledger.announce(self.principal, self.name, self.owner, self.memory(), token)
+
+
+def announce_together(told: Sequence[tuple[object, str]]) -> bool:
+    """Announcements that one transaction makes, so that the database waits for its disk once.
+
+    False where it cannot be, or not for all of them: then each is to be made by itself, which says what of it. An
+    announcement that is made twice is the same announcement.
+    """
+    rows, ledgers = [], set()
+    for made, token in told:
+        if not isinstance(made, Announcement):
+            return False
+        ledgers.add(made.ledger)
+        rows.append(_announced(made.principal, made.name, made.owner, made.memory(), token))
+    if len(rows) < 2 or len(ledgers) != 1:
+        return False
+    return ledgers.pop().announce_rows(rows)
+
+
+def _announced(principal: str, name: str, owner: str, memory: str, token: str) -> dict[str, str]:
+    return {"of": principal, "key": name, "runner": owner, "memory": memory, "written": token}
 
 
 class Mine:
@@ -126,11 +162,15 @@ class Ledger:
         Raises:
             UhpError `memory_busy`: another runner has taken over.
         """
-        values = {"of": principal, "key": name, "runner": owner, "memory": memory, "written": token}
         with self._store.writing_each() as connection:
-            done = connection.execute(_ANNOUNCE, values).rowcount
+            done = connection.execute(_ANNOUNCE, _announced(principal, name, owner, memory, token)).rowcount
         if not done:
             raise UhpError("memory_busy", "a repeat of this request is being answered already")
+
+    def announce_rows(self, rows: Sequence[Mapping[str, str]]) -> bool:
+        """Many announcements in one transaction; were they all of requests that are still ours?"""
+        with self._store.writing() as connection:
+            return connection.execute(_ANNOUNCE, rows).rowcount == len(rows)
 
     def finish(self, principal: str, name: str, owner: str, stored: Stored | None) -> None:
         """Store the answer, or (None) leave the request to the next repeat."""
