@@ -62,8 +62,9 @@ def parse(
         value, end = make_scanner(_Settings(pairs, constant))(stripped, 0)  # type: ignore[arg-type]
         if end == len(stripped):
             return value
-    except (ImportError, StopIteration, ValueError):
-        # Another interpreter, or no JSON: the position that is named is one in the text as it came.
+    except (ImportError, StopIteration, ValueError, SystemError):
+        # Another interpreter, or no JSON: the position that is named is one in the text as it came. The C half raises
+        # an exception of the other half, and a SystemError where that is not loaded.
         pass
     import json
 

@@ -369,3 +369,20 @@ except ExceptionGroup as error:
     assert "b" in "".join(traceback.format_exception(error))
 """
     assert python(code) == "done\n"
+
+
+def test_what_is_no_json_is_told_where_the_package_is_not_loaded() -> None:
+    """The C half of the standard library's reader raises an exception that the other half would have brought."""
+    texts = [b"{", b"[1,]", b'{"a" 1}', b'{"a":1,}', b"nul", b"", b"{}x", b'"', b'"\\x"', b'"a\x01"', b"[1 2]", b"\xff"]
+    code = f"""
+import sys
+from hn_memory.protocol.jsonbytes import loads
+for text in {texts!r}:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "json"]:
+        del sys.modules[name]
+    try:
+        loads(text)
+    except ValueError:
+        print("told")
+"""
+    assert python(code).split() == ["told"] * len(texts)
