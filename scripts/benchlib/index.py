@@ -7,6 +7,7 @@ import sqlite3
 from benchlib.bench import Bench, Section
 from benchlib.build import Built
 from benchlib.report import at_most
+from hn_memory.index.schema import SEARCH_TABLES
 
 
 def _pages(built: Built) -> dict[str, int]:
@@ -28,7 +29,7 @@ def _run(bench: Bench) -> None:
         except sqlite3.Error as error:
             bench.remark(f"no sizes of single tables: {error}")
             continue
-        search = sum(taken for name, taken in pages.items() if name.startswith(("terms", "sqlite_autoindex_terms")))
+        search = sum(taken for name, taken in pages.items() if name in SEARCH_TABLES)
         bench.add("index, search tables", search / 2**20, "MiB", size=size)
         ratio = (whole - search) / payloads
         bench.add(
