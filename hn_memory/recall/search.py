@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
-from heapq import merge, nlargest
+from heapq import merge
 from itertools import groupby
 
 from hn_memory.index.lookup import successors
@@ -213,16 +213,14 @@ class RankedSelection(Selection):
         """The `POOL` best of them by their sums; of those that are equal the newest."""
         if len(held) <= POOL:
             return held
-        sums = self._sums
-        best = nlargest(POOL, held, key=sums.__getitem__)
-        least = round(sums[best[-1]] / self._total, DIGITS)
-        above = {n for n in best if round(sums[n] / self._total, DIGITS) > least}
-        slack = 10.0**-DIGITS * self._total
-        equal = [
-            n
-            for n in held
-            if abs(sums[n] - least * self._total) <= slack and round(sums[n] / self._total, DIGITS) == least
-        ]
+        sums, total = self._sums, self._total
+        bar = sorted(map(sums.__getitem__, held))[-POOL]
+        least = round(bar / total, DIGITS)
+        # What is rounded alike differs by no more than a last digit.
+        bar -= 2 * 10.0**-DIGITS * total
+        rounded = {n: round(sums[n] / total, DIGITS) for n in held if sums[n] >= bar}
+        above = {n for n, value in rounded.items() if value > least}
+        equal = [n for n, value in rounded.items() if value == least]
         if len(equal) + len(above) > POOL:
             equal = [match.n for match in self._in_order(equal)][: POOL - len(above)]
         return above.union(equal)
