@@ -49,16 +49,21 @@ def weigh(record: Record) -> int:
     return (len(whole) if whole.isascii() else len(whole.encode())) + len(texts)
 
 
+def _content_of(payload: bytes) -> tuple[int, int, int]:
+    """Where a record starts, and its content (within its quotes) starts and ends; see `take_texts`."""
+    start = payload.index(b'"record":{') + 9
+    content = payload.index(b'"content":"', start) + 11
+    return start, content, payload.index(b'","anchor":{', content)
+
+
 def written_size(payload: bytes) -> int:
     """Bytes of a record's content as canonical JSON, quotes included, from its verified payload.
-
-    Found as `take_texts` finds it.
 
     Raises:
         ValueError: this is not the payload of a record.
     """
-    content = payload.index(b'"content":"', payload.index(b'"record":{')) + 11
-    return payload.index(b'","anchor":{', content) - content + 2
+    _, content, end = _content_of(payload)
+    return end - content + 2
 
 
 def take_texts(payload: bytes) -> Texts:
@@ -71,9 +76,7 @@ def take_texts(payload: bytes) -> Texts:
     Raises:
         ValueError: this is not the payload of a record.
     """
-    start = payload.index(b'"record":{') + 9
-    content = payload.index(b'"content":"', start) + 11
-    content_end = payload.index(b'","anchor":{', content)
+    start, content, content_end = _content_of(payload)
     topics = payload.index(b'},"topics":[', content_end) + 12
     topics_end = payload.index(b'],"evidence":[', topics)
     end = payload.rfind(b',"target":"', topics_end)

@@ -10,11 +10,6 @@ from hn_memory.errors import HnError
 from hn_memory.repository.base import ObjectInfo, ObjectType
 from hn_memory.repository.spawn import Child, reason
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
-
 _BATCH = 256
 _LARGE_BATCH = 8192
 

@@ -18,6 +18,7 @@ from simulator import OID, OTHER_OID, Author, changed, record
 
 from hn_memory.errors import HnError
 from hn_memory.protocol import limits
+from hn_memory.protocol.canonical import encode
 from hn_memory.protocol.envelope import (
     Envelope,
     check_actor_name,
@@ -29,7 +30,9 @@ from hn_memory.protocol.envelope import (
 from hn_memory.protocol.identifiers import memory_id
 from hn_memory.protocol.memory import verify_memory
 from hn_memory.protocol.record import Anchor, Applicability, Handoff, PathAnchor, check_path, check_record
+from hn_memory.protocol.searchable import weigh, written_size
 from hn_memory.protocol.signing import decode_signature, encode_signature
+from hn_memory.protocol.unicode import distinct_terms, terms
 
 pytestmark = pytest.mark.usefixtures("json_library")
 
@@ -74,6 +77,19 @@ def test_no_signature_of_one_vector_fits_another() -> None:
 
 
 # -- properties -------------------------------------------------------------------------------------------
+
+
+@given(envelopes())
+def test_what_the_index_takes_from_a_payload(envelope: Envelope) -> None:
+    if envelope.record is None:
+        return
+    content, topics = envelope.record.content, envelope.record.topics
+    assert written_size(encode_envelope(envelope)) == len(encode(content))
+    each = [term for text in (content, *topics) for term in terms(text)]
+    assert distinct_terms((content, *topics)).split(" ") == (list(dict.fromkeys(each)) or [""])
+    lists = () if envelope.record.handoff is None else envelope.record.handoff.lists()
+    texts = [content, *topics, *(item for _, items in lists for item in items)]
+    assert weigh(envelope.record) == sum(len(text.encode()) + 1 for text in texts)
 
 
 @given(envelopes())

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from world import Author, Forge, Store, bare, fsck, git, outcome, refs, service, sync, texts, words
@@ -14,6 +15,7 @@ from hn_memory.protocol.commit import commit_object
 from hn_memory.protocol.envelope import encode_envelope
 from hn_memory.protocol.identifiers import memory_id
 from hn_memory.replication import verify as verify_module
+from hn_memory.repository import workers
 
 
 def _bad_signature(forge: Forge) -> None:
@@ -270,6 +272,30 @@ def test_a_corrupt_object_is_found_by_halving(tmp_path: Path, alice: Path, store
     assert "could not deliver" in row["reason"]
     assert all(outcome(document, forge.stream)["outcome"] == "promoted" for forge in good)
     fsck(alice)
+
+
+def test_workers_judge_as_one_process_does(alice: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams are spread over processes, and a commit that does not hold condemns its own."""
+    monkeypatch.setattr(verify_module, "PARALLEL_FROM", 1)
+    monkeypatch.setattr(workers, "CHUNK", 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    started: list[int] = []
+    real = workers.spread
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        started.append(len(arguments[1]))
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(workers, "spread", counted)
+    good = [Forge(store, Author(10 + number)).grow(3).publish() for number in range(2)]
+    ada, eve = Forge(store, Author(1)).grow(2).publish(), Forge(store, Author(2)).grow(1)
+    # Somebody else's records, in a stream of her own.
+    git(store.path, "update-ref", eve.ref, ada.commits[-1])
+    document = sync(alice)
+    assert started == [3 + 3 + 2 + 2]
+    assert {outcome(document, forge.stream)["outcome"] for forge in (*good, ada)} == {"promoted"}
+    assert outcome(document, eve.stream)["outcome"] == "structurally-invalid"
+    assert "owner" in outcome(document, eve.stream)["reason"]
 
 
 def test_a_vanished_object_is_found_by_halving(alice: Path, store: Store) -> None:
