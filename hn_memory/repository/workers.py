@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from hn_memory.protocol import hashing, jsonbytes
+from hn_memory.protocol import hashing, jsonbytes, signing
 from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.open import Preference, open_repository
 from hn_memory.repository.streams import Walked
@@ -28,7 +28,7 @@ CHUNK: Final = 256
 
 _MOST: Final = 16
 _WAITING_EACH: Final = 4
-_LIBRARIES: Final = ("hashlib", "orjson", "cryptography.hazmat.primitives.asymmetric.ed25519")
+_LIBRARIES: Final = ("hashlib", "orjson")
 
 
 def worker_count() -> int:
@@ -84,6 +84,7 @@ def _load_libraries(*, libgit2: bool) -> None:
         import_module(name)
     hashing.expect_many()
     jsonbytes.expect_many()
+    signing.expect_many()
     if libgit2:
         with suppress(ImportError, OSError):
             import_module("hn_memory.repository.libgit")

@@ -37,7 +37,7 @@ print(*(name for name in sys.modules if type(sys.modules[name]).__name__ != "_St
 def test_overview_and_version_need_no_click() -> None:
     for arguments in (("--help",), ("-h",), ("--version",)):
         loaded = loaded_after(*arguments)
-        assert not loaded & {"click", "pygit2", "cryptography", "orjson", "hn_memory.service"}
+        assert not loaded & {"click", "pygit2", "cryptography", "nacl", "orjson", "hn_memory.service"}
 
 
 def test_overview_is_what_is_printed() -> None:
@@ -48,7 +48,7 @@ def test_overview_is_what_is_printed() -> None:
 def test_help_of_a_command_loads_no_service() -> None:
     loaded = loaded_after("memory", "recall", "--help")
     assert "click" in loaded
-    heavy = {"inspect", "pygit2", "cryptography", "orjson", "regex", "hn_memory.service", "hn_memory.protocol"}
+    heavy = {"inspect", "pygit2", "cryptography", "nacl", "orjson", "regex", "hn_memory.service", "hn_memory.protocol"}
     assert not loaded & heavy
     others = {name for name in loaded if name.startswith("hn_memory.cli.commands.")}
     assert others == {"hn_memory.cli.commands.memory", "hn_memory.cli.commands.recall"}
@@ -254,7 +254,7 @@ def test_reading_loads_little_of_the_standard_library(
     }  # fmt: skip
     # What the interpreter loads by itself, as the `.pth` files of an environment may have it do, is not ours.
     bare = set(python("import sys; print(*sys.modules)").split())
-    unwanted = (heavy | {"click", "cryptography", "orjson", "pygit2"}) - bare
+    unwanted = (heavy | {"click", "cryptography", "nacl", "orjson", "pygit2"}) - bare
     assert loaded & unwanted == set()
 
 
