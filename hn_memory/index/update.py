@@ -60,32 +60,6 @@ def _broken(cause: HnError, commit: str | None, position: int) -> HnError:
     return BrokenStreamError(cause, commit, position)
 
 
-class _Further:
-    """Opens a repository for long walks when it is called: by libgit2, which reads one commit after the other faster.
-
-    Whoever walks that far loads libgit2 anyway, for those who verify what was walked.
-    """
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self._opened: Repository | None = None
-
-    def __enter__(self) -> _Further:
-        return self
-
-    def __call__(self) -> Repository:
-        if self._repository.backend != "git":
-            return self._repository
-        from hn_memory.repository.open import open_repository
-
-        self._opened = open_repository(self._repository.layout, prefer="libgit2")
-        return self._opened
-
-    def __exit__(self, *_: object) -> None:
-        if self._opened is not None:
-            self._opened.close()
-
-
 class Updater(Lifecycles):
     """Applies changes of sources to the tables, inside a transaction of the caller's."""
 
@@ -182,8 +156,7 @@ class Updater(Lifecycles):
             return found.fetchone() is not None
 
         try:
-            with _Further(self._repository) as further:
-                walked, stop = walk_stream(self._repository, source.head, known, further)
+            walked, stop = walk_stream(self._repository, source.head, known)
         except HnError as error:
             return _broken(error, None, 0)
         if not walked and stop is None:

@@ -21,12 +21,7 @@ from hn_memory.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final
-
     from hn_memory.protocol.chain import StreamCommit, StreamEntry
-
-LONG_WALK: Final = 2048
-"""Commits after which another way to read them may pay for being loaded."""
 
 _BATCH = 512
 
@@ -86,41 +81,23 @@ class Walked(NamedTuple):
     parents: tuple[str, ...]
 
 
-def walk_stream(
-    repository: Repository,
-    tip: str,
-    known: Callable[[str], bool],
-    further: Callable[[], Repository] | None = None,
-) -> tuple[list[Walked], str | None]:
+def walk_stream(repository: Repository, tip: str, known: Callable[[str], bool]) -> tuple[list[Walked], str | None]:
     """Commits from the first after a known one (or the root) up to `tip`, oldest first, and the known one.
 
     First parents are followed; whether more parents may stand there is the verifier's business.
-
-    Args:
-        further: the repository opened in the way that suits long walks; asked for once a walk has become one.
 
     Raises:
         NotFoundError `object-missing`: a commit on the way is not here, or is no commit.
     """
     walked: list[Walked] = []
     stop: str | None = None
-    for commit, tree, parents in _steps(repository, tip, further):
+    for commit, tree, parents in repository.parents(tip):
         if known(commit):
             stop = commit
             break
         walked.append(Walked(commit, tree, parents))
     walked.reverse()
     return walked, stop
-
-
-def _steps(
-    repository: Repository, tip: str, further: Callable[[], Repository] | None
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    for taken, step in enumerate(repository.parents(tip), 1):
-        yield step
-        if taken == LONG_WALK and further is not None and step[2]:
-            yield from further().parents(step[2][0])
-            return
 
 
 def read_walked(

@@ -40,8 +40,7 @@ from hn_memory import Request, Service
 from hn_memory.index import ingest, store, usable
 from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
-from hn_memory.repository import streams, workers
-from hn_memory.repository.libgit import LibgitRepository
+from hn_memory.repository import workers
 from hn_memory.repository.writer import Statement
 from hn_memory.service.building import RecordArguments
 
@@ -681,22 +680,6 @@ def test_what_a_killed_writer_left_goes_with_the_next_rebuild(place: Place) -> N
     with place.twins.service() as service:
         service.index_rebuild()
     assert not left.exists()
-    place.is_well()
-
-
-def test_long_streams_are_walked_by_libgit2(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    real = LibgitRepository.parents
-
-    def parents(self: LibgitRepository, tip: str, stop: str | None = None) -> Any:
-        opened.append(tip)
-        return real(self, tip, stop)
-
-    monkeypatch.setattr(LibgitRepository, "parents", parents)
-    monkeypatch.setattr(streams, "LONG_WALK", 3)
-    place.database.unlink()
-    place.fresh()
-    assert opened
     place.is_well()
 
 

@@ -472,6 +472,45 @@ def test_a_long_walk_ends_where_history_does(repository: Repository) -> None:
     assert [oid for oid, _, _ in repository.parents(tip, oids[100])] == oids[:100:-1]
 
 
+def test_a_long_walk_tells_what_commits_record(repository: Repository, world: World, area: str) -> None:
+    """Not what a commit-graph, a graft or a replacement says of them; every merge with all its parents."""
+    (tree,) = repository.write_objects([("tree", b"")])
+    objects: list[tuple[ObjectType, bytes]] = []
+    expected: list[tuple[str, str, tuple[str, ...]]] = []
+    for n in range(200):
+        parents = [step[0] for step in [*expected[-1:], *(expected[:1] if n % 7 == 3 else [])]]
+        objects.append(("commit", commit_object(tree, parents, f"long\n\ncommit {n}")))
+        oid = object_id(*objects[-1], repository.layout.object_format)
+        expected.append((oid, tree, tuple(parents)))
+    repository.write_objects(objects)
+    walked, tip = expected[::-1], expected[-1][0]
+    assert list(repository.parents(tip)) == walked
+    if repository.backend == "fake":
+        return
+    common, replaced = repository.layout.common_dir, f"refs/replace/{expected[30][0]}"
+    grafts, graph = common / "info" / "grafts", common / "objects" / "info" / "commit-graph"
+    for name, target in ((area, tip), (replaced, expected[5][0])):
+        git(common, "update-ref", name, target)
+    grafts.parent.mkdir(exist_ok=True)
+    grafts.write_text(f"{expected[20][0]} {expected[3][0]}\n")
+    try:
+        assert list(repository.parents(tip)) == walked
+        grafts.unlink()
+        git(common, "update-ref", "-d", replaced)
+        if world.complete:
+            git(common, "commit-graph", "write", "--reachable")
+            true = graph.read_bytes()
+            assert bytes.fromhex(tree) in true
+            graph.chmod(0o644)
+            graph.write_bytes(true.replace(bytes.fromhex(tree), bytes.fromhex(absent_id(repository))))
+            assert list(repository.parents(tip)) == walked
+    finally:
+        grafts.unlink(missing_ok=True)
+        graph.unlink(missing_ok=True)
+        for name in (replaced, area):
+            git(common, "update-ref", "-d", name)
+
+
 def test_a_walk_refuses_what_is_no_commit(repository: Repository) -> None:
     (blob,) = repository.write_objects([("blob", b"x")])
     for oid in (blob, absent_id(repository)):

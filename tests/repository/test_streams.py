@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hn_memory.protocol import limits
-from hn_memory.repository import streams
 from hn_memory.repository.base import Repository
-from hn_memory.repository.streams import Walked, read_walked, walk_stream
+from hn_memory.repository.streams import Walked, read_walked
 
 from .conftest import BACKENDS, open_as
 from .kinds import World
@@ -64,32 +63,3 @@ def test_what_others_name_as_their_files_changes_nothing(
                 assert entry.data == bytes([65 + at]) * sizes[at]
         if memory == len(sizes) - 1:
             assert by_name["memory.json"].data is None
-
-
-@pytest.mark.parametrize("length", [2, 3, 4, 9])
-def test_a_long_walk_goes_on_by_other_means(
-    world_of: Callable[[str], World], monkeypatch: pytest.MonkeyPatch, length: int
-) -> None:
-    monkeypatch.setattr(streams, "LONG_WALK", 3)
-    start = Path(world_of("plain").start)
-    with open_as("git", start) as near, open_as("libgit2", start) as far:
-        tree_id = store(near, "tree", b"")
-        commits: list[str] = []
-        for number in range(length):
-            parents = "".join(f"parent {parent}\n" for parent in commits[-1:])
-            who = f"A <a@example.org> {1_700_000_000 + number} +0000"
-            text = f"tree {tree_id}\n{parents}author {who}\ncommitter {who}\n\nlong walk of {length}\n"
-            commits.append(store(near, "commit", text.encode()))
-        asked: list[str] = []
-
-        def further() -> Repository:
-            asked.append("further")
-            return far
-
-        for at, known in enumerate([None, *commits]):
-            asked.clear()
-            walked, stop = walk_stream(near, commits[-1], lambda commit, known=known: commit == known, further)  # type: ignore[misc]
-            assert [item.commit for item in walked] == commits[at:]
-            assert stop == known
-            assert all(item.tree == tree_id for item in walked)
-            assert len(asked) == (length - at >= 3 and length > 3)
