@@ -16,7 +16,7 @@ from hn_memory.protocol.envelope import Envelope
 from hn_memory.protocol.hashing import sha256
 from hn_memory.protocol.memory import verify_memory
 from hn_memory.protocol.searchable import weigh, written_size
-from hn_memory.protocol.unicode import distinct_terms
+from hn_memory.protocol.unicode import term_text
 from hn_memory.repository.streams import Walked, read_walked
 from hn_memory.values import NamedTuple
 
@@ -35,7 +35,7 @@ _PORTION: Final = 256
 
 
 class Entry(NamedTuple):
-    """A verified memory as the index stores it. `terms` are its query terms, joined by spaces; `searched` is
+    """A verified memory as the index stores it. `text` is where its query terms are found (`term_text`); `searched` is
     what searching it with a pattern costs (`protocol.searchable`), `same` the beginning of the content's digest."""
 
     commit: str
@@ -57,7 +57,7 @@ class Entry(NamedTuple):
     topics: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     size: int = 0
-    terms: str = ""
+    text: str = ""
     searched: int = 0
     same: int = 0
 
@@ -88,7 +88,7 @@ def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: 
     return Entry(
         *common, record.kind, anchor.commit, anchor.subject, record.applicability.mode,
         tuple((pair.path, pair.blob) for pair in anchor.paths) if anchor.paths else (),
-        topics, record.evidence, written_size(payload), distinct_terms((content, *topics)), weigh(record),
+        topics, record.evidence, written_size(payload), term_text((content, *topics)), weigh(record),
         digest_key(sha256(content.encode()).digest()),
     )  # fmt: skip
 

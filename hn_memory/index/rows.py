@@ -99,7 +99,7 @@ class Rows:
             klass = self._first_class(actor, entry.kind, entry)
             self._count(klass, 1)
             memories.append((n, raw, klass, 0, entry.timestamp, entry.size, entry.searched))
-            terms.append((n, entry.terms))
+            terms.append((n, entry.text))
             same.append((entry.same, n))
             tagged += [(topics[topic], n, klass) for topic in entry.topics]
             bound += [(paths[path], n) for path, _ in entry.paths]
@@ -142,7 +142,7 @@ class Rows:
         if klass is not None:
             self._count(klass, -1)
             # A contentless FTS table forgets a row only when it is told what the row said.
-            db.execute("INSERT INTO terms(terms, rowid, text) VALUES('delete', ?, ?)", (n, entry.terms))
+            db.execute("INSERT INTO terms(terms, rowid, text) VALUES('delete', ?, ?)", (n, entry.text))
             db.execute("DELETE FROM same WHERE d = ? AND n = ?", (entry.same, n))
             forget(db, n, payload)
         for table, key, users, column, items in (

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 APPLICATION_ID: Final = 0x686E6D30
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 
 LIFE_CODES: Final = {"active": 0, "superseded": 1, "retracted": 2, "branching": 3, "dependency-missing": 4}
 """Lifecycles by their place in recall's order."""

@@ -328,10 +328,11 @@ class Selection:
         if not wanted:
             return
         from hn_memory.index.rows import entry_of
+        from hn_memory.protocol.unicode import terms
 
         db = self._db
         for n, data in db.execute("SELECT n, data FROM hit CROSS JOIN payload USING(n)").fetchall():
-            if not wanted.issubset(entry_of("", data).terms.split(" ")):
+            if not wanted.issubset(terms(entry_of("", data).text)):
                 db.execute("DELETE FROM hit WHERE n = ?", (n,))
 
     def _count_matches(self) -> int:

@@ -6,6 +6,8 @@ import base64
 import calendar
 import json
 import re
+import sqlite3
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ from hn_memory.protocol.memory import verify_memory
 from hn_memory.protocol.record import Anchor, Applicability, Handoff, PathAnchor, check_path, check_record
 from hn_memory.protocol.searchable import weigh, written_size
 from hn_memory.protocol.signing import decode_signature, encode_signature
-from hn_memory.protocol.unicode import distinct_terms, terms
+from hn_memory.protocol.unicode import term_text, terms
 
 pytestmark = pytest.mark.usefixtures("json_library")
 
@@ -86,7 +88,16 @@ def test_what_the_index_takes_from_a_payload(envelope: Envelope) -> None:
     content, topics = envelope.record.content, envelope.record.topics
     assert written_size(encode_envelope(envelope)) == len(encode(content))
     each = [term for text in (content, *topics) for term in terms(text)]
-    assert distinct_terms((content, *topics)).split(" ") == (list(dict.fromkeys(each)) or [""])
+    text = term_text((content, *topics))
+    assert set(terms(text)) == set(each)
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.execute("CREATE VIRTUAL TABLE said USING fts5(text, content='', detail=none, columnsize=0, tokenize=ascii)")
+        db.execute("INSERT INTO said(rowid, text) VALUES(1, ?)", (text,))
+        db.execute("CREATE VIRTUAL TABLE found USING fts5vocab('said', 'row')")
+        # It cuts very long terms short.
+        assert {term for (term,) in db.execute("SELECT term FROM found")} == {
+            term.encode()[:32768].decode(errors="ignore") for term in each
+        }
     lists = () if envelope.record.handoff is None else envelope.record.handoff.lists()
     texts = [content, *topics, *(item for _, items in lists for item in items)]
     assert weigh(envelope.record) == sum(len(text.encode()) + 1 for text in texts)
