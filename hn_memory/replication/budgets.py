@@ -18,10 +18,6 @@ from hn_memory.repository.reading import first_parents
 from hn_memory.repository.streams import Walked
 from hn_memory.values import NamedTuple
 
-Steps = Callable[[str], Iterator[tuple[str, str, tuple[str, ...]]]]
-"""Commits, trees and parents along first parents, newest first."""
-
-_SHORT_WALK: Final = 60
 _TREES: Final = 1024
 """Trees whose entries are looked up together."""
 _OURS: Final = frozenset({MEMORY_FILE.encode(), SIGNATURE_FILE.encode()})
@@ -60,11 +56,10 @@ def walk_bounded(
     stop: Callable[[str], bool],
     budgets: Budgets,
     sizes: Mapping[str, tuple[str, int]] | None = None,
-    history: Steps | None = None,
 ) -> tuple[list[Walked], str | None]:
     """Commits from the first after a known one (or the root) up to `tip`, oldest first, and the known one.
 
-    With `sizes`, no commit larger than `maxObjectBytes` is read. `history` lists a long history faster.
+    With `sizes`, no commit larger than `maxObjectBytes` is read.
 
     Raises:
         OverBudgetError: there are more than `maxEvents`.
@@ -80,7 +75,7 @@ def walk_bounded(
                 raise OverBudgetError(f"{size} where {budgets.max_object_bytes} is allowed (maxObjectBytes)")
             yield from repository.read([oid])
 
-    steps = _steps(repository, tip, history) if sizes is None else first_parents(guarded, tip, None)
+    steps = repository.parents(tip) if sizes is None else first_parents(guarded, tip, None)
     for commit, tree, parents in steps:
         if stop(commit):
             found = commit
@@ -94,16 +89,6 @@ def walk_bounded(
             break
     walked.reverse()
     return walked, found
-
-
-def _steps(repository: Repository, tip: str, history: Steps | None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """A short history is read commit by commit; only a long one is worth a child of its own."""
-    for count, step in enumerate(repository.parents(tip), 1):
-        yield step
-        if count == _SHORT_WALK and history is not None:
-            if step[2]:
-                yield from history(step[2][0])
-            return
 
 
 def measure(

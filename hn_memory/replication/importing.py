@@ -77,7 +77,6 @@ class Importer:
         progress: Progress | None,
     ) -> None:
         self._main = main
-        self._arrivals = quarantine
         self._quarantine = quarantine.repository()
         self._remote = remote
         self._budgets = budgets
@@ -128,7 +127,7 @@ class Importer:
             return commit in history
 
         sizes = None if self._fits else self._sizes
-        walked, stop = walk_bounded(self._quarantine, offer.commit, known, self._budgets, sizes, self._arrivals.history)
+        walked, stop = walk_bounded(self._quarantine, offer.commit, known, self._budgets, sizes)
         if base is not None and not walked and stop != base.commit and history:
             return self._rewound(job, base.sequence, history[offer.commit])
         if not self._fits or any(item.commit not in self._sizes for item in walked):

@@ -7,7 +7,7 @@ maintenance, submodules and tags are off; the transport's settings are the main 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from hn_memory.errors import HnError
@@ -19,7 +19,7 @@ from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.discover import GIT, git_environment
 from hn_memory.repository.open import open_repository
 from hn_memory.repository.private import PrivateFiles
-from hn_memory.repository.spawn import Child, run, stream
+from hn_memory.repository.spawn import run
 from hn_memory.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -125,7 +125,8 @@ class Quarantine:
                 git=str(self.path), common=str(self.path), tree=None, store=str(self.objects),
                 object_format=main.object_format, ref_format="files", shallow=False, promisor=False, prefix="",
             )  # fmt: skip
-            self._repository = open_repository(layout, prefer="git" if self._main.backend == "git" else "libgit2")
+            # A fetched pack is full of deltas, which Git takes apart several times faster than libgit2.
+            self._repository = open_repository(layout, prefer="git")
         return self._repository
 
     def fetch(
@@ -196,19 +197,6 @@ class Quarantine:
             oid, kind, size = line.split(" ")
             found[oid] = (kind, int(size))
         return found
-
-    def history(self, tip: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-        """Commit, tree and parents along first parents, newest first, as far as Git gets."""
-        command = [*GIT, f"--git-dir={self.path}", "rev-list", "--first-parent", "--format=%T %P", tip, "--"]
-        rest = b""
-        for chunk in stream(Child(command, git_environment())):
-            lines = (rest + chunk).split(b"\n")
-            # Two lines for each commit, and what is not whole yet.
-            whole = (len(lines) - 1) // 2 * 2
-            rest = b"\n".join(lines[whole:])
-            for at in range(0, whole, 2):
-                tree, *parents = lines[at + 1].decode("ascii").split(" ")
-                yield lines[at][7:].decode("ascii"), tree, tuple(name for name in parents if name)
 
     def _packs(self) -> set[Path]:
         return set((self.objects / "pack").glob("*.pack"))

@@ -185,6 +185,26 @@ class Repository(ABC):
         `GIT_NO_LAZY_FETCH` is set. Absent objects are left out.
         """
 
+    def read_within(
+        self, limits: Mapping[str, int], known: Mapping[str, ObjectInfo | tuple[str, int]]
+    ) -> tuple[Mapping[str, ObjectInfo | tuple[str, int]], dict[str, bytes]]:
+        """Contents of those blobs that have no more bytes than `limits` says for each; nothing larger is read.
+
+        Args:
+            known: headers of objects as `info` gives them, where the caller has them and need not ask again.
+
+        Returns:
+            Headers, of the objects that were not read at least, and the contents. What is absent is asked for as
+            `read` asks: in a partial clone Git may fetch it.
+        """
+        unknown = [oid for oid in limits if oid not in known] if known else limits
+        headers = {**known, **self.info(unknown)} if known else self.info(unknown)
+        wanted = [
+            oid for oid, limit in limits.items()
+            if (header := headers.get(oid)) is None or (header[0] == "blob" and header[1] <= limit)
+        ]  # fmt: skip
+        return headers, {oid: data for oid, kind, data in self.read(wanted) if kind == "blob"}
+
     @abstractmethod
     def entries(self, commit: str, paths: Sequence[str]) -> dict[str, TreeEntry | None]:
         """What each `/`-separated path is in the tree of a commit; None where it is absent.

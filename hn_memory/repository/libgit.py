@@ -141,6 +141,30 @@ class LibgitRepository(Repository):
                     raise reading.corrupt(oid) from error
                 yield oid, types[kind], data
 
+    def read_within(
+        self, limits: Mapping[str, int], known: Mapping[str, ObjectInfo | tuple[str, int]]
+    ) -> tuple[Mapping[str, ObjectInfo | tuple[str, int]], dict[str, bytes]]:
+        self._fresh()
+        read_one = self._read_one
+        headers: dict[str, ObjectInfo | tuple[str, int]] = {}
+        blobs: dict[str, bytes] = {}
+        for oid, limit in limits.items():
+            try:
+                header = known.get(oid)
+                if header is None:
+                    # Reading may have opened the store anew.
+                    kind, size = self._store.read_header(oid)
+                    header = _TYPES[kind], size
+                if header[0] == "blob" and header[1] <= limit:
+                    blobs[oid] = read_one(oid)[1]
+                else:
+                    headers[oid] = header
+            except KeyError:
+                continue
+            except pygit2.GitError as error:
+                raise reading.corrupt(oid) from error
+        return headers, blobs
+
     def entries(self, commit: str, paths: Sequence[str]) -> dict[str, TreeEntry | None]:
         return reading.entries(self.read, commit, paths)
 

@@ -134,13 +134,7 @@ def _read_batch(
             else:
                 ordinary[oid] = files
     allowed = _allowed(ordinary.values(), others.values())
-    headers = _headers(repository, allowed, known)
-    # An absent object is asked for all the same: in a partial clone Git may fetch it.
-    wanted = [
-        oid for oid, limit in allowed.items()
-        if (header := headers.get(oid)) is None or (header[0] == "blob" and header[1] <= limit)
-    ]  # fmt: skip
-    blobs = {oid: data for oid, kind, data in repository.read(wanted) if kind == "blob"}
+    headers, blobs = repository.read_within(allowed, known)
     for commit, tree, parents in batch:
         files = ordinary.get(tree)
         if files is not None:
@@ -180,16 +174,6 @@ def _allowed(ordinary: Iterable[tuple[str, str]], others: Iterable[list[TreeEntr
             if entry.mode == FILE_MODE and entry.name in _LIMITS:
                 allowed[entry.oid] = max(allowed.get(entry.oid, 0), _LIMITS[entry.name])
     return allowed
-
-
-def _headers(
-    repository: Repository, oids: Mapping[str, int], known: Mapping[str, tuple[str, int]]
-) -> Mapping[str, tuple[str, int]]:
-    """Types and sizes of those objects that are here."""
-    unknown = [oid for oid in oids if oid not in known] if known else oids
-    if not unknown:
-        return known
-    return {**known, **repository.info(unknown)} if known else repository.info(unknown)
 
 
 def _two_files(data: bytes, raw: int) -> tuple[str, str] | None:
