@@ -18,7 +18,7 @@ from hn_memory.protocol.memory import verify_memory
 from hn_memory.protocol.searchable import weigh, written_size
 from hn_memory.protocol.unicode import term_text
 from hn_memory.repository.streams import Walked, read_walked
-from hn_memory.values import NamedTuple
+from hn_memory.values import NamedTuple, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,12 +85,13 @@ def take_apart(commit: str, parents: tuple[str, ...], memory_id: str, envelope: 
     if record is None:
         return Entry(*common)
     anchor, content, topics = record.anchor, record.content, record.topics
-    return Entry(
+    fields = (
         *common, record.kind, anchor.commit, anchor.subject, record.applicability.mode,
         tuple((pair.path, pair.blob) for pair in anchor.paths) if anchor.paths else (),
         topics, record.evidence, written_size(payload), term_text((content, *topics)), weigh(record),
         digest_key(sha256(content.encode()).digest()),
     )  # fmt: skip
+    return make(Entry, fields)
 
 
 def verify_commit(commit: StreamCommit) -> Entry | Refused:

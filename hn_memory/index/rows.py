@@ -48,6 +48,7 @@ class Rows:
         self._targets: set[bytes] = set()
         self._released: set[bytes] = set()
         self._class_records: dict[int, int] = {}
+        self._first_classes: dict[int, dict[tuple[object, ...], int]] = {}
         self._site_checks: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         # What path pairs were judged by, kept as long as these rows are worked on: thousands share a few commits.
         self._world: RepositoryWorld | None = None
@@ -74,36 +75,51 @@ class Rows:
         self._check_paths(entries)
         raw_ids = [bytes.fromhex(entry.id[7:]) for entry in entries]
         stored = {} if self._all_new else dict(self._among("SELECT id, n FROM memory WHERE id", raw_ids))
-        topics = self._numbers("topic", "t", "name", (name for entry in entries for name in entry.topics))
-        paths = self._numbers("path", "p", "name", (path for entry in entries for path, _ in entry.paths))
-        evidence = self._numbers("evidence", "e", "item", (item for entry in entries for item in entry.evidence))
+        topic_numbers = self._numbers("topic", "t", "name", (name for entry in entries for name in entry.topics))
+        path_numbers = self._numbers("path", "p", "name", (path for entry in entries for path, _ in entry.paths))
+        evidence_numbers = self._numbers(
+            "evidence", "e", "item", (item for entry in entries for item in entry.evidence)
+        )
+        actor, targets, counts = self._actor(entries[0].actor), self._targets, self._class_records
+        classes = self._first_classes.setdefault(actor, {})
         for entry, raw in zip(entries, raw_ids, strict=True):
+            # Taken apart at once: a hundred thousand come along here, one after the other.
+            (
+                commit, _, _, payload, operation, _, _, sequence, _, timestamp, target, kind, anchor, subject, mode,
+                pairs, topics, cited, size, text, searched, digest,
+            ) = entry  # fmt: skip
             c, fresh = fresh, fresh + 1
             known = stored.get(raw)
             n = c if known is None else known
-            links.append((c, bytes.fromhex(entry.commit), n, parent, stream, entry.sequence, 1))
+            links.append((c, bytes.fromhex(commit), n, parent, stream, sequence, 1))
             parent = c
             if known is not None:
                 continue
-            self._targets.add(raw)
-            actor = self._actor(entry.actor)
-            payloads.append((n, entry.payload))
-            if entry.target is not None:
-                target = bytes.fromhex(entry.target[7:])
-                edges.append((n, entry.operation, actor, target))
-                self._targets.add(target)
+            targets.add(raw)
+            payloads.append((n, payload))
+            if target is not None:
+                named = bytes.fromhex(target[7:])
+                edges.append((n, operation, actor, named))
+                targets.add(named)
                 self._touched.add(n)
-            if entry.kind is None:
-                memories.append((n, raw, None, None, entry.timestamp, 0, 0))
+            if kind is None:
+                memories.append((n, raw, None, None, timestamp, 0, 0))
                 continue
-            klass = self._first_class(actor, entry.kind, entry)
-            self._count(klass, 1)
-            memories.append((n, raw, klass, 0, entry.timestamp, entry.size, entry.searched))
-            terms.append((n, entry.text))
-            same.append((entry.same, n))
-            tagged += [(topics[topic], n, klass) for topic in entry.topics]
-            bound += [(paths[path], n) for path, _ in entry.paths]
-            cites += [(evidence[item], n) for item in entry.evidence]
+            klass = classes.get((kind, anchor, mode, subject, pairs))
+            if klass is None:
+                # Of a record that nothing has spoken about.
+                klass = self._class(self._voice(actor, kind), self._site(entry), 0)
+                classes[kind, anchor, mode, subject, pairs] = klass
+            counts[klass] = counts.get(klass, 0) + 1
+            memories.append((n, raw, klass, 0, timestamp, size, searched))
+            terms.append((n, text))
+            same.append((digest, n))
+            if topics:
+                tagged += [(topic_numbers[topic], n, klass) for topic in topics]
+            if pairs:
+                bound += [(path_numbers[path], n) for path, _ in pairs]
+            if cited:
+                cites += [(evidence_numbers[item], n) for item in cited]
         db.executemany("INSERT INTO memory(n, id, class, life, ts, size, searched) VALUES(?,?,?,?,?,?,?)", memories)
         db.executemany("INSERT INTO link(c, oid, n, parent, s, sequence, live) VALUES(?,?,?,?,?,?,?)", links)
         db.executemany("INSERT INTO payload(n, data) VALUES(?,?)", payloads)
@@ -226,6 +242,7 @@ class Rows:
         """After a rollback: nothing remembered may name a row that is gone."""
         self._ids.clear()
         self._named.clear()
+        self._first_classes.clear()
         self._class_records.clear()
         self._touched.clear()
         self._targets.clear()
@@ -247,14 +264,6 @@ class Rows:
         return self._id(
             "site", "s", ("anchor", "mode", "subject", "paths"), (entry.anchor, entry.mode, entry.subject or "", paths)
         )
-
-    def _first_class(self, actor: int, kind: str, entry: Entry) -> int:
-        """The class of a record that nothing has spoken about."""
-        key = ("record", (actor, kind, entry.anchor, entry.mode, entry.subject, entry.paths))
-        cached = self._ids.get(key)
-        if cached is None:
-            cached = self._ids[key] = self._class(self._voice(actor, kind), self._site(entry), 0)
-        return cached
 
     def _class(self, voice: int, site: int, life: int) -> int:
         cached = self._ids.get(("class", (voice, site, life)))
@@ -291,3 +300,4 @@ class Rows:
         self._unnamed.clear()
         self._ids.clear()
         self._named.clear()
+        self._first_classes.clear()

@@ -21,7 +21,7 @@ from hn_memory.protocol import limits
 from hn_memory.protocol.identifiers import FILE_MODE, MEMORY_FILE, SIGNATURE_FILE
 from hn_memory.protocol.memory import VerifiedMemory, verify_memory
 from hn_memory.protocol.signing import decode_signature
-from hn_memory.values import NamedTuple
+from hn_memory.values import NamedTuple, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class StreamChain:
         previous = None if self.head is None else self.head.memory_id
         if envelope.previous != previous:
             raise HnError("previous-mismatch", "previous is not the memory ID in the parent commit")
-        self.head = ChainHead(envelope.sequence, memory_id, commit)
+        self.head = make(ChainHead, (envelope.sequence, memory_id, commit))
 
 
 def read_files(commit: StreamCommit) -> tuple[bytes, bytes]:

@@ -21,7 +21,7 @@ from hn_memory.protocol.record import Record, check_record, follows, read_record
 from hn_memory.protocol.signing import KEY_BYTES, decode_base64
 from hn_memory.protocol.strictjson import Reader, loads
 from hn_memory.protocol.unicode import find_control, is_blank
-from hn_memory.values import NamedTuple
+from hn_memory.values import NamedTuple, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def decode_envelope(payload: bytes) -> Envelope:
 
         fields = recognise(payload)
         if fields is not None:
-            envelope = Envelope._make(fields)
+            envelope = make(Envelope, fields)
             check_envelope(envelope)
             return envelope
     try:

@@ -6,7 +6,7 @@ from hn_memory.errors import HnError
 from hn_memory.protocol.envelope import Envelope, decode_envelope, key_bytes
 from hn_memory.protocol.identifiers import memory_id
 from hn_memory.protocol.signing import RAW_SIGNATURE_BYTES, verify
-from hn_memory.values import NamedTuple
+from hn_memory.values import NamedTuple, make
 
 
 class VerifiedMemory(NamedTuple):
@@ -30,4 +30,4 @@ def verify_memory(payload: bytes, signature: bytes) -> VerifiedMemory:
     key = key_bytes(envelope.public_key)
     if key is None or not verify(key, signature, payload):
         raise HnError("signature-invalid", "the signature does not hold for these bytes and this key")
-    return VerifiedMemory(memory_id(payload), envelope)
+    return make(VerifiedMemory, (memory_id(payload), envelope))

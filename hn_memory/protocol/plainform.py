@@ -17,6 +17,7 @@ from typing import Final
 
 from hn_memory.protocol.jsonbytes import loads
 from hn_memory.protocol.record import Anchor, Applicability, Handoff, PathAnchor, Record
+from hn_memory.values import make
 
 # The inside of a string as `canonical.encode` writes it. Rarer escapes are left to the ordinary way.
 _TEXT: Final = r'(?:[^"\\<>&\x00-\x1f\u2028\u2029]++|\\(?:["\\nrt]|u003[ce]|u0026))*+'
@@ -68,17 +69,21 @@ def recognise(payload: bytes) -> tuple[object, ...] | None:
             if paths_form.fullmatch(paths) is None:
                 return None
             pairs = tuple(PathAnchor(*pair) for pair in path.findall(paths))
-        record = Record(
-            kind,
-            loads(f'"{content}"'.encode()) if "\\" in content else content,
-            Anchor(commit, pairs, anchor_subject),
-            Applicability(mode, subject),
-            _items(topics),
-            _items(cited),
-            outcome,
-            None
-            if completed is None
-            else Handoff(_items(completed), _items(assumptions), _items(blockers), _items(next_actions)),
+        handoff = None
+        if completed is not None:
+            handoff = Handoff(_items(completed), _items(assumptions), _items(blockers), _items(next_actions))
+        record = make(
+            Record,
+            (
+                kind,
+                loads(f'"{content}"'.encode()) if "\\" in content else content,
+                make(Anchor, (commit, pairs, anchor_subject)),
+                make(Applicability, (mode, subject)),
+                _items(topics),
+                _items(cited),
+                outcome,
+                handoff,
+            ),
         )
     return (
         operation, actor, actor_name, public_key, stream, int(sequence), timestamp, previous, record, target, reason,

@@ -12,7 +12,7 @@ from hn_memory.protocol.memory import verify_memory
 from hn_memory.repository import workers
 from hn_memory.repository.base import Repository
 from hn_memory.repository.streams import Walked, read_walked
-from hn_memory.values import NamedTuple
+from hn_memory.values import NamedTuple, make
 
 if TYPE_CHECKING:
     from hn_memory.index.update import Progress
@@ -175,7 +175,8 @@ def _verify_commit(commit: StreamCommit) -> Entry | Refused:
         return Refused(commit.commit, error.code, error.message)
     envelope = memory.envelope
     anchor = None if envelope.record is None else envelope.record.anchor.commit
-    return Entry(
+    fields = (
         commit.commit, commit.parents, memory.id, envelope.actor, envelope.stream, envelope.sequence,
         envelope.previous, anchor,
     )  # fmt: skip
+    return make(Entry, fields)

@@ -17,7 +17,7 @@ from hn_memory.protocol.identifiers import (
     parse_source_ref,
 )
 from hn_memory.repository.base import Repository, TreeEntry, parse_tree
-from hn_memory.values import NamedTuple
+from hn_memory.values import NamedTuple, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def walk_stream(repository: Repository, tip: str, known: Callable[[str], bool]) 
         if known(commit):
             stop = commit
             break
-        walked.append(Walked(commit, tree, parents))
+        walked.append(make(Walked, (commit, tree, parents)))
     walked.reverse()
     return walked, stop
 
@@ -140,14 +140,9 @@ def _read_batch(
         if files is not None:
             memory, signature = blobs.get(files[0]), blobs.get(files[1])
             if memory is not None and signature is not None:
-                yield StreamCommit(
-                    commit,
-                    parents,
-                    (
-                        StreamEntry(FILE_MODE, MEMORY_FILE, len(memory), memory),
-                        StreamEntry(FILE_MODE, SIGNATURE_FILE, len(signature), signature),
-                    ),
-                )
+                first = make(StreamEntry, (FILE_MODE, MEMORY_FILE, len(memory), memory))
+                second = make(StreamEntry, (FILE_MODE, SIGNATURE_FILE, len(signature), signature))
+                yield make(StreamCommit, (commit, parents, (first, second)))
                 continue
             entries = [TreeEntry(FILE_MODE, name, oid) for name, oid in zip(_LIMITS, files, strict=True)]
         elif tree in others:

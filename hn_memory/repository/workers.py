@@ -13,7 +13,7 @@ from hn_memory.protocol import hashing, jsonbytes, signing
 from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.open import Preference, open_repository
 from hn_memory.repository.streams import Walked
-from hn_memory.values import NamedTuple
+from hn_memory.values import NamedTuple, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def spread(
             answers = marshal.loads(pending.popleft().result())  # noqa: S302 - made by a fork of this process
             pending.extend(pool.submit(_work, at) for at in islice(starts, 1))
             for kind, values in answers:
-                answer: Any = tuple.__new__(kinds[kind], values)
-                yield answer
+                yield make(kinds[kind], values)
 
 
 def _load_libraries(*, libgit2: bool) -> None:
