@@ -35,6 +35,14 @@ class HnError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # A refusal may come from another process; the constructors of its kinds differ, what they leave does not.
+        return _revived, (type(self), self.args), self.__dict__
+
+
+def _revived(kind: type[HnError], arguments: tuple[object, ...]) -> HnError:
+    return kind.__new__(kind, *arguments)
+
 
 class UsageError(HnError):
     """The request itself is malformed: an unknown flag, a bad value, two exclusive inputs."""

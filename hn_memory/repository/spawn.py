@@ -87,9 +87,8 @@ class Child:
 
     def widen(self) -> None:
         """Let the pipes hold long questions and answers whole, where the system can, so that neither side waits."""
-        with contextlib.suppress(AttributeError, OSError):
-            for fd in (self.stdin, self.stdout):
-                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _WIDE)
+        widen(self.stdin)
+        widen(self.stdout)
 
     def send(self, outgoing: bytearray) -> bool:
         """Write what the pipe takes, removing it from `outgoing`; False when the child no longer reads."""
@@ -190,6 +189,12 @@ class Child:
         self.errors += data
         del self.errors[:-_STDERR_KEPT]
         return True
+
+
+def widen(pipe: int) -> None:
+    """Let a pipe hold more than usual, where the system can."""
+    with contextlib.suppress(AttributeError, OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _WIDE)
 
 
 def run(

@@ -1,34 +1,40 @@
-"""Work on many commits, spread over all cores: processes forked off this one, each with the repository open."""
+"""Work on many commits, spread over all cores: processes forked off this one, each with the repository open.
+
+A worker takes every n-th portion, so nobody hands out work or collects answers: who asked reads the workers' pipes
+in turn. A pipe holds a few answers, which keeps the memory flat and lets a worker be ahead. When the one who asked is
+gone, the next answer finds no reader, and the worker ends.
+"""
 
 from __future__ import annotations
 
 import gc
 import marshal
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from contextlib import suppress
 
+from hn_memory.errors import HnError
 from hn_memory.protocol import hashing, jsonbytes, signing
 from hn_memory.repository.base import Layout, Repository
 from hn_memory.repository.open import Preference, open_repository
+from hn_memory.repository.spawn import widen
 from hn_memory.repository.streams import Walked
 from hn_memory.values import NamedTuple, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
-    from typing import Any, Final, TypeVar
+    from typing import Any, Final, NoReturn, TypeVar
 
     T = TypeVar("T")
 
 
-CHUNK: Final = 256
-"""Commits that a worker is handed at a time."""
+CHUNK: Final = 128
+"""Commits in a portion."""
 
 _MOST: Final = 16
-_WAITING_EACH: Final = 4
 _LIBRARIES: Final = ("hashlib", "orjson")
+_SIZE: Final = 8
+"""Bytes before each answer that say how long it is."""
 
 
 def worker_count() -> int:
@@ -55,28 +61,29 @@ def spread(
 
     Raises:
         What `work` raises.
-    """  # fmt: skip
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
+        HnError `worker-ended`: a worker was killed.
+    """
     _load_libraries(libgit2=prefer != "git")
-    starts = iter(range(0, len(walked), CHUNK))
-    workers = worker_count()
-    with ProcessPoolExecutor(
-        workers, mp_context=get_context("fork"), initializer=_start, initargs=(layout, prefer, work, kinds, walked)
-    ) as pool:
-        # A bounded window keeps the memory flat: results wait no longer than their turn.
-        pending = deque(pool.submit(_work, at) for at in islice(starts, workers * _WAITING_EACH))
-        while pending:
-            answers = marshal.loads(pending.popleft().result())  # noqa: S302 - made by a fork of this process
-            pending.extend(pool.submit(_work, at) for at in islice(starts, 1))
-            for kind, values in answers:
+    count = worker_count()
+    job = _Job(layout, prefer, work, {kind: at for at, kind in enumerate(kinds)}, walked, count)
+    started: list[_Worker] = []
+    try:
+        while len(started) < count:
+            started.append(_fork(job, len(started), [worker.answers for worker in started]))
+        for number in range(-(-len(walked) // CHUNK)):
+            for kind, values in _answer_of(started[number % count]):
                 yield make(kinds[kind], values)
+    finally:
+        for worker in started:
+            os.close(worker.answers)
+        for worker in started:
+            # Whoever ignores SIGCHLD has nothing to wait for.
+            with suppress(ChildProcessError):
+                os.waitpid(worker.pid, 0)
 
 
 def _load_libraries(*, libgit2: bool) -> None:
     """Load once, before forking, what every worker would load by itself."""
-    from contextlib import suppress
     from importlib import import_module
 
     for name in _LIBRARIES:
@@ -90,45 +97,80 @@ def _load_libraries(*, libgit2: bool) -> None:
 
 
 class _Job(NamedTuple):
-    """What a worker works with."""
+    """What workers work with, and among how many of them it is shared."""
 
-    repository: Repository
+    layout: Layout
+    prefer: Preference
     work: Callable[[Repository, Sequence[Walked]], list[Any]]
     kinds: Mapping[type[Any], int]
     walked: Sequence[Walked]
+    sharers: int
 
 
-_job: _Job | None = None
+class _Worker(NamedTuple):
+    """A worker, and the end of its pipe where its answers come out."""
+
+    pid: int
+    answers: int
 
 
-def _start(
-    layout: Layout,
-    prefer: Preference,
-    work: Callable[[Repository, Sequence[Walked]], list[Any]],
-    kinds: Sequence[type[Any]],
-    walked: Sequence[Walked],
-) -> None:
-    global _job
-    from multiprocessing import parent_process
-    from threading import Thread
-
-    # Nothing a worker makes refers to itself, so looking for such things would only take time.
-    gc.disable()
-    # Without its parent a worker would wait for work for ever, and keep the parent's locks with it.
-    Thread(target=_leave_with, args=(parent_process(),), daemon=True).start()
-    repository = open_repository(layout, prefer=prefer)
-    _job = _Job(repository, work, {kind: at for at, kind in enumerate(kinds)}, walked)
+def _fork(job: _Job, number: int, others: Sequence[int]) -> _Worker:
+    answers, ours = os.pipe()
+    widen(answers)
+    pid = os.fork()
+    if not pid:
+        _serve(job, number, ours, [answers, *others])
+    os.close(ours)
+    return _Worker(pid, answers)
 
 
-def _leave_with(parent: BaseProcess | None) -> None:
-    if parent is not None:
-        parent.join()
-    os._exit(1)
+def _serve(job: _Job, number: int, out: int, foreign: Sequence[int]) -> NoReturn:
+    """A worker's life. It ends here, whatever happens: nothing of the process that it was forked off is its to end."""
+    try:
+        # Nothing a worker makes refers to itself, so looking for such things would only take time.
+        gc.disable()
+        for descriptor in foreign:
+            os.close(descriptor)
+        kinds = job.kinds
+        with open_repository(job.layout, prefer=job.prefer) as repository:
+            for at in range(number * CHUNK, len(job.walked), job.sharers * CHUNK):
+                answers = job.work(repository, job.walked[at : at + CHUNK])
+                _tell(out, marshal.dumps([(kinds[type(answer)], tuple(answer)) for answer in answers]))
+    except BrokenPipeError:
+        # Nobody wants to know any more.
+        pass
+    except Exception as error:
+        import pickle
+
+        with suppress(BrokenPipeError):
+            _tell(out, marshal.dumps(pickle.dumps(error)))
+    finally:
+        os._exit(0)
 
 
-def _work(at: int) -> bytes:
-    if _job is None:
-        raise RuntimeError("the worker was not started")
-    kinds = _job.kinds
-    answers = _job.work(_job.repository, _job.walked[at : at + CHUNK])
-    return marshal.dumps([(kinds[type(answer)], tuple(answer)) for answer in answers])
+def _tell(out: int, answer: bytes) -> None:
+    left = memoryview(len(answer).to_bytes(_SIZE) + answer)
+    while left:
+        left = left[os.write(out, left) :]
+
+
+def _answer_of(worker: _Worker) -> list[tuple[int, tuple[Any, ...]]]:
+    answer = marshal.loads(_taken(worker, int.from_bytes(_taken(worker, _SIZE))))  # noqa: S302 - of a fork of ours
+    if isinstance(answer, bytes):
+        import pickle
+
+        raise pickle.loads(answer)  # noqa: S301 - of a fork of ours
+    found: list[tuple[int, tuple[Any, ...]]] = answer
+    return found
+
+
+def _taken(worker: _Worker, size: int) -> bytes:
+    data = os.read(worker.answers, size)
+    while len(data) < size:
+        more = os.read(worker.answers, size - len(data))
+        if not more:
+            raise HnError(
+                "worker-ended", "a process that verified memories was killed", hint="try again, with more memory free"
+            )
+        data += more
+    return data
