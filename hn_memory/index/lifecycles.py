@@ -117,7 +117,7 @@ class Lifecycles(Rows):
     def _resolve_unknown_paths(self) -> None:
         """Judge again the paths of records whose anchor was not here when they were read, where it is now."""
         db = self._db
-        anchors = [row[0] for row in db.execute("SELECT DISTINCT anchor FROM site WHERE paths = ?", (PATHS_UNKNOWN,))]
+        anchors = [row[0] for row in db.execute(f"SELECT DISTINCT anchor FROM site WHERE paths = {PATHS_UNKNOWN}")]
         if not anchors:
             return
         here = [oid for oid, info in self._repository.info(anchors).items() if info.type == "commit"]

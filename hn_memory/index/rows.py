@@ -63,6 +63,7 @@ class Rows:
         """Store verified entries that follow `parent` in one stream; the link of the last one."""
         if not entries:
             return parent
+        self._check_paths(entries)
         db = self._db
         row = db.execute("SELECT max((SELECT max(n) FROM memory), (SELECT max(c) FROM link))").fetchone()
         fresh = (row[0] or 0) + 1
@@ -72,7 +73,6 @@ class Rows:
         stream = self._stream(entries[0].actor, entries[0].stream)
         memories: list[tuple[object, ...]] = []
         links, payloads, terms, tagged, bound, cites, edges, same = [], [], [], [], [], [], [], []
-        self._check_paths(entries)
         raw_ids = [bytes.fromhex(entry.id[7:]) for entry in entries]
         stored = {} if self._all_new else dict(self._among("SELECT id, n FROM memory WHERE id", raw_ids))
         topic_numbers = self._numbers("topic", "t", "name", (name for entry in entries for name in entry.topics))

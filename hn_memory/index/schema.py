@@ -91,13 +91,14 @@ CREATE TABLE vector(
 ) WITHOUT ROWID;
 """
 
-INDEXES: Final = """
+INDEXES: Final = f"""
 CREATE UNIQUE INDEX link_oid ON link(oid);
 CREATE INDEX link_again ON link(n) WHERE c <> n;
 CREATE UNIQUE INDEX memory_id ON memory(id);
 CREATE INDEX memory_order ON memory(life, ts DESC, class) WHERE class IS NOT NULL;
 CREATE INDEX edge_target ON edge(target);
 CREATE INDEX tagged_class ON tagged(t, class);
+CREATE INDEX site_unknown ON site(anchor) WHERE paths = {PATHS_UNKNOWN};
 """
 """Made apart from the tables: sorting a hundred thousand keys at once is cheaper than finding each its place."""
 

@@ -343,10 +343,8 @@ class Index:
 
     def _can_judge_paths(self) -> bool:
         """Is an anchor here now that was not here when its records were read?"""
-        anchors = [
-            anchor
-            for (anchor,) in self.db.execute("SELECT DISTINCT anchor FROM site WHERE paths = ?", (PATHS_UNKNOWN,))
-        ]
+        unknown = f"SELECT DISTINCT anchor FROM site WHERE paths = {PATHS_UNKNOWN}"
+        anchors = [anchor for (anchor,) in self.db.execute(unknown)]
         return bool(anchors) and any(found.type == "commit" for found in self._repository.info(anchors).values())
 
     def _is_curable(self, source: Source, broken: str | None) -> bool:

@@ -201,7 +201,10 @@ class Updater(Lifecycles):
         start = 0 if chain.head is None else chain.head.sequence
         batch: list[Entry] = []
         position, commit = start, None
-        self._db.execute("SAVEPOINT advance")
+        # A single batch is stored after all of it was looked at, so that nothing can be to undo.
+        undoable = len(walk.commits) > BATCH
+        if undoable:
+            self._db.execute("SAVEPOINT advance")
         try:
             tip = base
             for entry in entries:
@@ -218,13 +221,15 @@ class Updater(Lifecycles):
                         self._progress("verify", position - start, len(walk.commits))
             tip = self._insert(batch, tip)
         except HnError as error:
-            self._db.execute("ROLLBACK TO advance")
-            self._db.execute("RELEASE advance")
-            self._forget_ids()
+            if undoable:
+                self._db.execute("ROLLBACK TO advance")
+                self._db.execute("RELEASE advance")
+                self._forget_ids()
             # What this stream has left in the run is not looked at, but taken, for the next stream's sake.
             deque(entries, maxlen=0)
             raise _broken(error, commit, position + 1) from None
-        self._db.execute("RELEASE advance")
+        if undoable:
+            self._db.execute("RELEASE advance")
         # The rows just inserted are held already; below them the hold moves from the old tip to the base.
         self._shift(old, base)
         if tip is None:

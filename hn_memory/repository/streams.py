@@ -92,10 +92,14 @@ def walk_stream(repository: Repository, tip: str, known: Callable[[str], bool]) 
     walked: list[Walked] = []
     stop: str | None = None
     for commit, tree, parents in repository.parents(tip):
-        if known(commit):
+        if not walked and known(commit):
             stop = commit
             break
         walked.append(make(Walked, (commit, tree, parents)))
+        if parents and known(parents[0]):
+            # What it says is known, so it need not be read.
+            stop = parents[0]
+            break
     walked.reverse()
     return walked, stop
 
