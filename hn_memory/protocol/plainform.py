@@ -17,7 +17,7 @@ from typing import Final
 
 from hn_memory.protocol.jsonbytes import loads
 from hn_memory.protocol.record import Anchor, Applicability, Handoff, PathAnchor, Record
-from hn_memory.values import make
+from hn_memory.values import NamedTuple, make
 
 # The inside of a string as `canonical.encode` writes it. Rarer escapes are left to the ordinary way.
 _TEXT: Final = r'(?:[^"\\<>&\x00-\x1f\u2028\u2029]++|\\(?:["\\nrt]|u003[ce]|u0026))*+'
@@ -25,23 +25,53 @@ _TEXT: Final = r'(?:[^"\\<>&\x00-\x1f\u2028\u2029]++|\\(?:["\\nrt]|u003[ce]|u002
 _PLAIN: Final = r'[^"\\<>&\x00-\x1f\u2028\u2029]*+'
 _LIST: Final = rf'(?:"{_PLAIN}"(?:,"{_PLAIN}")*+)?+'
 _PATH: Final = rf'\{{"path":"({_PLAIN})","blob":"({_PLAIN})"\}}'
-_ENVELOPE: Final = (
+_HEAD: Final = (
     r'\{"protocol":"(hn-memory/0)","operation":"(record|supersede|retract|challenge)"'
     rf',"actor":"({_PLAIN})","actorName":"({_PLAIN})","publicKey":"({_PLAIN})","stream":"({_PLAIN})"'
     rf',"sequence":([1-9][0-9]{{0,14}}),"timestamp":"({_PLAIN})"(?:,"previous":"({_PLAIN})")?+'
-    rf'(?:,"record":\{{"kind":"({_PLAIN})","content":"({_TEXT})"'
-    rf',"anchor":\{{"commit":"({_PLAIN})"(?:,"paths":\[((?:\{{[^\[\]{{}}]*+\}},?+)++)\])?+(?:,"subject":"({_PLAIN})")?+\}}'
+)
+_TAIL: Final = rf'(?:,"target":"({_PLAIN})")?+(?:,"reason":"({_PLAIN})")?+(?:,"evidence":\[((?!\]){_LIST})\])?+\}}'
+# A record on both sides of its content, which is most of it and looked at by other means.
+_BEFORE: Final = rf',"record":\{{"kind":"({_PLAIN})","content":"'
+_AFTER: Final = (
+    rf'","anchor":\{{"commit":"({_PLAIN})"(?:,"paths":\[((?:\{{[^\[\]{{}}]*+\}},?+)++)\])?+(?:,"subject":"({_PLAIN})")?+\}}'
     rf',"applicability":\{{"mode":"({_PLAIN})"(?:,"subject":"({_PLAIN})")?+\}}'
     rf',"topics":\[({_LIST})\],"evidence":\[({_LIST})\](?:,"attemptOutcome":"({_PLAIN})")?+'
     rf'(?:,"handoff":\{{"completed":\[({_LIST})\],"assumptions":\[({_LIST})\],"blockers":\[({_LIST})\]'
-    rf',"nextActions":\[({_LIST})\]\}})?+\}})?+'
-    rf'(?:,"target":"({_PLAIN})")?+(?:,"reason":"({_PLAIN})")?+(?:,"evidence":\[((?!\]){_LIST})\])?+\}}'
+    rf',"nextActions":\[({_LIST})\]\}})?+\}}'
 )
+_CONTENT: Final = '"content":"'
+_ANCHOR: Final = '","anchor":{'
+# What may stand in ASCII as it is.
+_UNESCAPED: Final = bytes(set(range(0x20, 0x80)) - set(b'"\\<>&'))
+
+
+class _Expressions(NamedTuple):
+    """`speech` is an envelope without a record; `before`, `text` and `after` are one with a record, in three parts."""
+
+    speech: re.Pattern[str]
+    before: re.Pattern[str]
+    text: re.Pattern[str]
+    after: re.Pattern[str]
+    path: re.Pattern[str]
+    paths: re.Pattern[str]
 
 
 @cache
-def _expression() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    return re.compile(_ENVELOPE), re.compile(_PATH), re.compile(rf"{_PATH}(?:,{_PATH})*+")
+def _expressions() -> _Expressions:
+    return _Expressions(
+        re.compile(_HEAD + _TAIL),
+        re.compile(_HEAD + _BEFORE),
+        re.compile(_TEXT),
+        re.compile(_AFTER + _TAIL),
+        re.compile(_PATH),
+        re.compile(rf"{_PATH}(?:,{_PATH})*+"),
+    )
+
+
+def prepare() -> None:
+    """Compile the expressions now; processes forked off later share them."""
+    _expressions()
 
 
 def recognise(payload: bytes) -> tuple[object, ...] | None:
@@ -53,17 +83,29 @@ def recognise(payload: bytes) -> tuple[object, ...] | None:
         text = payload.decode()
     except UnicodeDecodeError:
         return None
-    whole, path, paths_form = _expression()
-    found = whole.fullmatch(text)
-    if found is None:
-        return None
-    (
-        protocol, operation, actor, actor_name, public_key, stream, sequence, timestamp, previous, kind, content,
-        commit, paths, anchor_subject, mode, subject, topics, cited, outcome, completed,
-        assumptions, blockers, next_actions, target, reason, evidence,
-    ) = found.groups()  # fmt: skip
-    record = None
-    if kind is not None:
+    speech, before, inside, after, path, paths_form = _expressions()
+    start = text.find(_CONTENT) + len(_CONTENT)
+    if start < len(_CONTENT):
+        found = speech.fullmatch(text)
+        if found is None:
+            return None
+        protocol, operation, *speaker, sequence, timestamp, previous, target, reason, evidence = found.groups()
+        record = None
+    else:
+        end = text.find(_ANCHOR, start)
+        head, rest = before.fullmatch(text, 0, start), after.fullmatch(text, end) if end >= 0 else None
+        if head is None or rest is None:
+            return None
+        protocol, operation, *speaker, sequence, timestamp, previous, kind = head.groups()
+        (
+            commit, paths, anchor_subject, mode, subject, topics, cited, outcome, completed,
+            assumptions, blockers, next_actions, target, reason, evidence,
+        ) = rest.groups()  # fmt: skip
+        content = text[start:end]
+        # Nearly always nothing is left, and that is found out in no time.
+        escaped = not text.isascii() or payload[start:end].translate(None, _UNESCAPED)
+        if escaped and inside.fullmatch(content) is None:
+            return None
         pairs: tuple[PathAnchor, ...] = ()
         if paths is not None:
             if paths_form.fullmatch(paths) is None:
@@ -86,7 +128,7 @@ def recognise(payload: bytes) -> tuple[object, ...] | None:
             ),
         )
     return (
-        operation, actor, actor_name, public_key, stream, int(sequence), timestamp, previous, record, target, reason,
+        operation, *speaker, int(sequence), timestamp, previous, record, target, reason,
         () if evidence is None else _items(evidence), protocol,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from hn_memory.values import NamedTuple
 
@@ -184,6 +185,14 @@ class Repository(ABC):
         In a repository with a promisor remote Git may fetch an absent object here, unless
         `GIT_NO_LAZY_FETCH` is set. Absent objects are left out.
         """
+
+    @contextmanager
+    def unchecked(self) -> Iterator[None]:
+        """Within it the store is believed what an object holds, and IDs are not computed again.
+
+        For who proves contents by other means, and asks once more outside where the proof fails.
+        """
+        yield
 
     def read_within(
         self, limits: Mapping[str, int], known: Mapping[str, ObjectInfo | tuple[str, int]]

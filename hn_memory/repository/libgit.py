@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pygit2
 from pygit2.enums import ConfigLevel, Option, ReferenceType, RepositoryOpenFlag
@@ -140,6 +141,15 @@ class LibgitRepository(Repository):
                 except pygit2.GitError as error:
                     raise reading.corrupt(oid) from error
                 yield oid, types[kind], data
+
+    @contextmanager
+    def unchecked(self) -> Iterator[None]:
+        # For the whole process, so only for one that does nothing else.
+        pygit2.option(Option.ENABLE_STRICT_HASH_VERIFICATION, False)
+        try:
+            yield
+        finally:
+            pygit2.option(Option.ENABLE_STRICT_HASH_VERIFICATION, True)
 
     def read_within(
         self, limits: Mapping[str, int], known: Mapping[str, ObjectInfo | tuple[str, int]]

@@ -86,11 +86,14 @@ def _load_libraries(*, libgit2: bool) -> None:
     """Load once, before forking, what every worker would load by itself."""
     from importlib import import_module
 
+    from hn_memory.protocol import plainform
+
     for name in _LIBRARIES:
         import_module(name)
     hashing.expect_many()
     jsonbytes.expect_many()
     signing.expect_many()
+    plainform.prepare()
     if libgit2:
         with suppress(ImportError, OSError):
             import_module("hn_memory.repository.libgit")

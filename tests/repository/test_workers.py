@@ -60,12 +60,27 @@ def spread(repository: Repository, walked: Sequence[Walked], work: Work = look) 
     return workers.spread(repository.layout, walked, work, (Missed, Seen), prefer="git")
 
 
-def nobody_is_left() -> bool:
-    try:
-        os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return True
-    return False
+@pytest.fixture
+def nobody_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Afterwards every process that was forked off has ended and was waited for."""
+    forked: list[int] = []
+    fork = os.fork
+
+    def recorded() -> int:
+        pid = fork()
+        if pid:
+            forked.append(pid)
+        return pid
+
+    monkeypatch.setattr(os, "fork", recorded)
+    yield
+    assert len(forked) == 3
+    for pid in forked:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+pytestmark = pytest.mark.usefixtures("nobody_is_left")
 
 
 @pytest.mark.parametrize("count", [0, 1, workers.CHUNK, workers.CHUNK + 1, 5 * workers.CHUNK, 7 * workers.CHUNK + 3])
@@ -81,8 +96,6 @@ def test_answers_come_in_the_order_of_the_commits(repository: Repository, count:
             assert answer.worker != os.getpid()
     served = {answer.worker for answer in answers if isinstance(answer, Seen)}
     assert len(served) == len({number // workers.CHUNK % 3 for number in range(count) if number % 5})
-    repository.close()
-    assert nobody_is_left()
 
 
 @pytest.mark.parametrize(
@@ -109,8 +122,6 @@ def test_what_the_work_raises_is_raised(repository: Repository, error: Exception
     assert str(caught.value) == str(error)
     assert vars(caught.value) == vars(error)
     assert found == [item.commit for item in commits(4 * workers.CHUNK)]
-    repository.close()
-    assert nobody_is_left()
 
 
 def test_a_worker_that_is_killed_is_told_of(repository: Repository) -> None:
@@ -122,13 +133,9 @@ def test_a_worker_that_is_killed_is_told_of(repository: Repository) -> None:
     with pytest.raises(HnError) as caught:
         list(spread(repository, commits(9 * workers.CHUNK), work))
     assert caught.value.code == "worker-ended"
-    repository.close()
-    assert nobody_is_left()
 
 
 def test_who_stops_asking_leaves_nobody_behind(repository: Repository) -> None:
     answers = spread(repository, commits(50 * workers.CHUNK))
     assert next(answers).commit == f"{0:040x}"
     answers.close()  # type: ignore[attr-defined]
-    repository.close()
-    assert nobody_is_left()
