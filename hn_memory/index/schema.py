@@ -95,12 +95,16 @@ INDEXES: Final = f"""
 CREATE UNIQUE INDEX link_oid ON link(oid);
 CREATE INDEX link_again ON link(n) WHERE c <> n;
 CREATE UNIQUE INDEX memory_id ON memory(id);
-CREATE INDEX memory_order ON memory(life, ts DESC, class) WHERE class IS NOT NULL;
 CREATE INDEX edge_target ON edge(target);
-CREATE INDEX tagged_class ON tagged(t, class);
 CREATE INDEX site_unknown ON site(anchor) WHERE paths = {PATHS_UNKNOWN};
 """
 """Made apart from the tables: sorting a hundred thousand keys at once is cheaper than finding each its place."""
+
+JUDGED_INDEXES: Final = """
+CREATE INDEX memory_order ON memory(life, ts DESC, class) WHERE class IS NOT NULL;
+CREATE INDEX tagged_class ON tagged(t, class);
+"""
+"""Those over what lifecycles change; made when all records have been judged."""
 
 SEARCH_TABLES: Final = (
     *(f"{table}_{part}" for table in ("terms", "words") for part in ("data", "idx", "docsize", "config", "content")),

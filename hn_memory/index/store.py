@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from hn_memory.errors import HnError
+from hn_memory.index.flush import Flush
 from hn_memory.index.schema import APPLICATION_ID, PATHS_UNKNOWN, SCHEMA_VERSION, TABLES
 from hn_memory.index.staleness import stale_sources
 from hn_memory.index.usable import (
@@ -316,7 +317,7 @@ class Index:
             self._memory = _empty()
             self._memory.executescript(TABLES)
             self._memory.execute("BEGIN")
-            self._updater(self._memory).build(sources)
+            self._updater(self._memory).build(sources, lambda: None)
             self._memory.execute("COMMIT")
         self._disconnect()
         self._connection = self._memory
@@ -515,6 +516,7 @@ class Index:
         name = f"{_REBUILDING}{os.getpid()}"
         os.close(self._files.open(name))
         path = self._files.path(name)
+        flush = Flush(path)
         try:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
@@ -530,15 +532,11 @@ class Index:
                 # Few large portions of terms are merged faster than many small ones.
                 connection.execute("INSERT INTO terms(terms, rank) VALUES('hashsize', 33554432)")
                 connection.execute("BEGIN")
-                self._updater(connection).build(sources)
+                self._updater(connection).build(sources, flush.begin)
                 connection.execute("COMMIT")
             finally:
                 connection.close()
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            flush.end()
             for suffix in ("-journal", "-wal", "-shm"):
                 self._files.remove(DATABASE + suffix)
             path.rename(target)

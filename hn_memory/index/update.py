@@ -13,7 +13,7 @@ from itertools import islice
 
 from hn_memory.errors import HnError
 from hn_memory.index.lifecycles import Lifecycles
-from hn_memory.index.schema import INDEXES
+from hn_memory.index.schema import INDEXES, JUDGED_INDEXES
 from hn_memory.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -69,8 +69,12 @@ class Updater(Lifecycles):
         super().__init__(connection, repository)
         self._progress = progress
 
-    def build(self, sources: Iterable[Source]) -> None:
-        """Take in sources where there are only empty tables, and make their indexes."""
+    def build(self, sources: Iterable[Source], stored: Callable[[], None]) -> None:
+        """Take in sources where there are only empty tables, and make their indexes.
+
+        Args:
+            stored: called when nearly all that will be is in the tables.
+        """
         rounds = _rounds(sources)
         # Streams share no memory: each names its stream. So in the first round nothing is met twice, nothing
         # need be looked for, and what the indexes are for is wanted only after it.
@@ -78,10 +82,12 @@ class Updater(Lifecycles):
         for group in rounds[:1]:
             self._take_in(group, self._write_counts)
         self._all_new = False
+        stored()
         self._touched.clear()
         self._targets.clear()
-        self._make_indexes()
+        self._make_indexes(INDEXES)
         self._settle_from_nothing()
+        self._make_indexes(JUDGED_INDEXES)
         for group in rounds[1:]:
             self._take_in(group, self._settle)
         self._resolve_unknown_paths()
@@ -132,8 +138,8 @@ class Updater(Lifecycles):
         self._settle()
         self._sweep()
 
-    def _make_indexes(self) -> None:
-        for statement in INDEXES.strip().splitlines():
+    def _make_indexes(self, statements: str) -> None:
+        for statement in statements.strip().splitlines():
             self._db.execute(statement)
 
     # -- sources ------------------------------------------------------------------------------------------

@@ -171,6 +171,10 @@ def _at_head(environment: Environment) -> Context:
 
 
 def _snapshot(index: Index, context: Context) -> Snapshot:
-    numbers = [n for (n,) in index.db.execute("SELECT n FROM memory WHERE class IS NOT NULL ORDER BY id")]
-    rows = project_rows(index.db, numbers, context)
-    return build_snapshot(source_fingerprint(context.policy.digest, index.heads), (row.document() for row in rows))
+    def ask(db: sqlite3.Connection) -> Snapshot:
+        numbers = [n for (n,) in db.execute("SELECT n FROM memory WHERE class IS NOT NULL ORDER BY id")]
+        rows = (row.document() for row in project_rows(db, numbers, context))
+        return build_snapshot(source_fingerprint(context.policy.digest, index.heads), rows)
+
+    # All of it in one transaction: the file would be locked and let go of for every question else.
+    return index.query(ask)

@@ -10,6 +10,7 @@ import random
 import resource
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -37,7 +38,7 @@ from index_world import (
 )
 
 from hn_memory import Request, Service
-from hn_memory.index import ingest, store, usable
+from hn_memory.index import flush, ingest, store, usable
 from hn_memory.protocol.identifiers import accepted_ref, local_ref
 from hn_memory.protocol.record import PathAnchor
 from hn_memory.repository import workers
@@ -681,6 +682,25 @@ def test_what_a_killed_writer_left_goes_with_the_next_rebuild(place: Place) -> N
         service.index_rebuild()
     assert not left.exists()
     place.is_well()
+
+
+def test_a_large_file_is_brought_to_the_disk_while_it_is_written(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(threading.current_thread().name)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for large, threads in ((flush.LARGE, 1), (0, 2)):
+        synced.clear()
+        monkeypatch.setattr(flush, "LARGE", large)
+        place.database.unlink()
+        place.fresh()
+        assert len(set(synced)) == threads
+        assert synced[-1] == threading.current_thread().name
+        place.is_well()
 
 
 def test_killed_with_workers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

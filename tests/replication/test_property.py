@@ -1,6 +1,6 @@
 """Three actors, three clones, one remote, random operations: after everyone synced twice, all project the same rows.
 
-HN_SYNC_RUNS sets how many runs (100; 200 for a thorough look), HN_SYNC_STEPS how many steps each has (30). The runs
+HN_SYNC_RUNS sets how many runs (200), HN_SYNC_STEPS how many steps each has (30). The runs
 are dealt to groups, so that they spread over all cores, and live in memory where the system has a place for that:
 what costs time here is the disk and the starting of Git, and every sync is a real one with everything that Git does.
 """
@@ -19,7 +19,7 @@ from world import bare, clone, fsck, git, refs
 import hn_memory
 from hn_memory.protocol.query import Request
 
-RUNS = int(os.environ.get("HN_SYNC_RUNS", "100"))
+RUNS = int(os.environ.get("HN_SYNC_RUNS", "200"))
 STEPS = int(os.environ.get("HN_SYNC_STEPS", "30"))
 GROUPS = 20
 NAMES = ("ada", "bea", "cyd")
