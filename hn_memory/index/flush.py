@@ -1,11 +1,13 @@
-"""Bringing a large file to the disk while it is still being written."""
+"""Waiting for the disk, and doing something else meanwhile."""
 
 from __future__ import annotations
 
+import _thread
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from threading import Thread
     from typing import Final
 
@@ -14,8 +16,39 @@ LARGE: Final = 16 << 20
 """Bytes from which waiting for the disk is worth a thread."""
 
 
+def beside(wait: Callable[[], object], meanwhile: Callable[[], None] | None) -> None:
+    """Do both at once, where there is something to do meanwhile; return when both are done.
+
+    Raises:
+        What `wait` raises, else what `meanwhile` raises.
+    """
+    if meanwhile is None:
+        wait()
+        return
+    failed: list[BaseException] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def other() -> None:
+        try:
+            wait()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            done.release()
+
+    # Not by `threading`, which takes longer to load than the disk takes.
+    _thread.start_new_thread(other, ())
+    try:
+        meanwhile()
+    finally:
+        done.acquire()
+        if failed:
+            raise failed[0]
+
+
 class Flush:
-    """Waits for the disk beside who writes the file, so that there is little left to wait for in the end."""
+    """Waits for the disk while a large file is still being written, so that little is left to wait for in the end."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path

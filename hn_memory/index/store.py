@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from hn_memory.errors import HnError
-from hn_memory.index.flush import Flush
+from hn_memory.index.flush import Flush, beside
 from hn_memory.index.schema import APPLICATION_ID, PATHS_UNKNOWN, SCHEMA_VERSION, TABLES
 from hn_memory.index.staleness import stale_sources
 from hn_memory.index.usable import (
@@ -120,13 +120,17 @@ class Index:
         self._sources = sources
         self.heads = {source.name.ref: source.head for source in sources}
 
-    def refresh(self) -> Index:
-        """Open the index and bring it up to the refs as they are now; never fails for the index's sake."""
+    def refresh(self, meanwhile: Callable[[], None] | None = None) -> Index:
+        """Open the index and bring it up to the refs as they are now; never fails for the index's sake.
+
+        Args:
+            meanwhile: done while a changed file is brought to the disk, if it has to be.
+        """
         sources, malformed = list_sources(self._repository)
         self._note_sources(sources)
         self.state, self.detail = "fresh", None
         try:
-            self._refresh_file(sources)
+            self._refresh_file(sources, meanwhile)
             self._forget_memory()
         except UnusableIndexError as error:
             self._refresh_memory(sources, error.why)
@@ -280,7 +284,7 @@ class Index:
         except (UnusableIndexError, sqlite3.Error, OSError, HnError):
             self._disconnect()
 
-    def _refresh_file(self, sources: Sequence[Source]) -> None:
+    def _refresh_file(self, sources: Sequence[Source], meanwhile: Callable[[], None] | None) -> None:
         try:
             self._reach_file()
             moved, gone = stale_sources(self.db, sources, self._is_curable)
@@ -300,7 +304,7 @@ class Index:
         with self._locked():
             if not self._is_current():
                 self._open_file(locked=True)
-            with self._transaction():
+            with self._transaction(meanwhile):
                 moved, gone = stale_sources(self.db, sources)
                 self._updater(self.db).apply(moved, gone)
             if moved or gone:
@@ -490,13 +494,13 @@ class Index:
             os.close(handle)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
         """One transaction on the file, with its stamp; the lock is held."""
         self._write_stamp(pending(self._status()))
         try:
             self.db.execute("BEGIN IMMEDIATE")
             yield
-            self.db.execute("COMMIT")
+            beside(lambda: self.db.execute("COMMIT"), meanwhile)
         except BaseException:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")

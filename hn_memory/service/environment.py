@@ -105,11 +105,15 @@ class Environment:
         self._read[name] = (mark, value)
         return value
 
-    def index(self) -> Index:
-        """The verified index, brought up to the refs as they are now."""
+    def index(self, meanwhile: Callable[[], None] | None = None) -> Index:
+        """The verified index, brought up to the refs as they are now.
+
+        Args:
+            meanwhile: done while a changed index is brought to the disk, if it has to be.
+        """
         if self._pending:
             self._flush()
-        index = self.open_index().refresh()
+        index = self.open_index().refresh(meanwhile)
         self.note_index(index)
         return index
 

@@ -35,10 +35,6 @@ from hn_memory.protocol.query import (
     source_fingerprint,
     stale_cursor,
 )
-from hn_memory.recall.page import Page, bound_too_small, fill_page
-from hn_memory.recall.receipt import CALLOUTS_SHOWN, TERMS_MISSING, build_receipt
-from hn_memory.recall.select import Match, Selection
-from hn_memory.replication.hints import sync_hints
 from hn_memory.repository.policyfile import policy_at
 from hn_memory.repository.streams import InvalidSource
 from hn_memory.repository.world import RepositoryWorld
@@ -47,6 +43,9 @@ from hn_memory.service.environment import Environment
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from hn_memory.recall.page import Page
+    from hn_memory.recall.select import Match, Selection
 
 
 _STRAY = "It is no stream. If it got there by mistake (a shell variable inside quotes), `git update-ref -d` removes it."
@@ -67,7 +66,10 @@ def recall(environment: Environment, request: Request, *, check_evidence: bool =
     normal = normalise(request, commit)
     policy = policy_at(repository, commit)
     context = Context(commit, policy, world, normal.subject, normal.path)
-    index = environment.index()
+    index = environment.index(meanwhile=load_answering)
+    from hn_memory.recall.select import Selection
+    from hn_memory.replication.hints import sync_hints
+
     fingerprint = source_fingerprint(policy.digest, index.heads)
     digest = query_digest(RECALL_DIGEST_DOMAIN, normal.document(), fingerprint, policy.digest)
     after = None if normal.cursor is None else decode_cursor(RECALL_CURSOR_DOMAIN, normal.cursor, digest)
@@ -91,6 +93,12 @@ def recall(environment: Environment, request: Request, *, check_evidence: bool =
     return document
 
 
+def load_answering() -> None:
+    """Load what answers a question once the index is as the refs are; it may have to wait for the disk first."""
+    from hn_memory.recall import page, receipt, select  # noqa: F401
+    from hn_memory.replication import hints  # noqa: F401
+
+
 def add_evidence_states(
     environment: Environment, document: dict[str, Any], commit: str, rows: Iterable[Mapping[str, Any]]
 ) -> None:
@@ -110,6 +118,8 @@ def policy_hints(environment: Environment, policy: Policy, matched: int) -> list
 
 def page_of(selection: Selection, request: NormalRequest, after: str | None) -> Page:
     """The page after a memory ID, or the first one; an explicit bound that one match passes fails before any."""
+    from hn_memory.recall.page import bound_too_small, fill_page
+
     if request.content_bound_given:
         larger = selection.first_larger(request.max_content_bytes)
         if larger is not None:
@@ -150,9 +160,11 @@ def result_document(digest: str, matched: int, page: Page, rows: list[Row], curs
 
 
 def receipt_document(
-    selection: Selection, context: Context, index: Index, db: sqlite3.Connection, *, no_match: str = TERMS_MISSING
+    selection: Selection, context: Context, index: Index, db: sqlite3.Connection, *, no_match: str | None = None
 ) -> dict[str, Any]:
-    """What a selection withheld and why."""
+    """What a selection withheld and why; `no_match` says it of those that lack what was looked for."""
+    from hn_memory.recall.receipt import CALLOUTS_SHOWN, TERMS_MISSING, build_receipt
+
     callouts, callout_counts = selection.callouts(CALLOUTS_SHOWN)
     local, accepted = _source_counts(db)
     return build_receipt(
@@ -167,7 +179,7 @@ def receipt_document(
         accepted=accepted,
         invalid=index.invalid,
         index={"state": index.state} if index.detail is None else {"state": index.state, "detail": index.detail},
-        no_match=no_match,
+        no_match=no_match or TERMS_MISSING,
     )
 
 

@@ -91,7 +91,7 @@ def test_refusals_are_one_line_and_touch_no_index(
     record(hn)
     files = sorted(Path(".git/hn/memory").glob("*"))
     refreshed: list[Index] = []
-    monkeypatch.setattr(Index, "refresh", lambda self: refreshed.append(self))
+    monkeypatch.setattr(Index, "refresh", lambda self, *more: refreshed.append(self))
     answer = hn("memory", "grep", "--json", *arguments)
     assert (answer.status, answer.error["code"]) == (2, code), answer
     assert words in answer.error["message"] and answer.err == ""

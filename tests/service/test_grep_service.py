@@ -112,7 +112,7 @@ def refreshes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What happened from the index on, in order."""
     seen: list[str] = []
     refresh, weigh, sift = Index.refresh, module.PatternSelection._weight, Pattern.sift
-    monkeypatch.setattr(Index, "refresh", lambda self: (seen.append("index"), refresh(self))[1])
+    monkeypatch.setattr(Index, "refresh", lambda self, *more: (seen.append("index"), refresh(self, *more))[1])
     monkeypatch.setattr(module.PatternSelection, "_weight", lambda self: (seen.append("work limit"), weigh(self))[1])
     monkeypatch.setattr(Pattern, "sift", lambda *given: (seen.append("matching"), sift(*given))[1])
     return seen

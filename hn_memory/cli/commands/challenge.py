@@ -7,6 +7,10 @@ from hn_memory.cli.declare import command as declare
 from hn_memory.cli.record_options import EVIDENCE, STREAM
 from hn_memory.cli.session import Session
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 @declare(
     "challenge",
@@ -23,6 +27,10 @@ def command(session: Session, target: str, reason: str, evidence: tuple[str, ...
     """
     with session.service() as service:
         document = service.challenge(target, reason, evidence=evidence, stream=stream)
-    from hn_memory.cli.render_write import written
 
-    session.reply(document, lambda answer: written(answer, "challenged", f"disputes {target}"))
+    def for_people(answer: dict[str, Any]) -> str:
+        from hn_memory.cli.render_write import written
+
+        return written(answer, "challenged", f"disputes {target}")
+
+    session.reply(document, for_people)

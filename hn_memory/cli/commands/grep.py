@@ -32,9 +32,13 @@ def command(session: Session, /, patterns: tuple[str, ...], ignore_case: bool, *
     pattern = _the_one(patterns)
     with session.service() as service:
         document = service.grep(request_of(service, values), pattern, ignore_case)
-    from hn_memory.cli.render_grep import grepped
 
-    session.reply(document, lambda found: grepped(found, pattern, ignore_case))
+    def for_people(answer: dict[str, Any]) -> str:
+        from hn_memory.cli.render_grep import grepped
+
+        return grepped(answer, pattern, ignore_case)
+
+    session.reply(document, for_people)
 
 
 def _the_one(patterns: tuple[str, ...]) -> str:

@@ -57,6 +57,10 @@ def command(
         if input_file is None:
             request = request_of(service, {**values, "query": values["query"] or ""})
         document = service.recall(request, check_evidence=check_evidence)
-    from hn_memory.cli.render_recall import recalled
 
-    session.reply(document, recalled)
+    def for_people(answer: dict[str, Any]) -> str:
+        from hn_memory.cli.render_recall import recalled
+
+        return recalled(answer)
+
+    session.reply(document, for_people)

@@ -29,6 +29,10 @@ def command(session: Session, /, **values: Any) -> None:
     arguments = record_arguments(values)
     with session.service() as service:
         document = service.record(arguments, allow_secrets=values["allow_secret"])
-    from hn_memory.cli.render_write import written
 
-    session.reply(document, lambda answer: written(answer, "recorded"))
+    def for_people(answer: dict[str, Any]) -> str:
+        from hn_memory.cli.render_write import written
+
+        return written(answer, "recorded")
+
+    session.reply(document, for_people)

@@ -7,6 +7,10 @@ from hn_memory.cli.declare import command as declare
 from hn_memory.cli.record_options import STREAM
 from hn_memory.cli.session import Session
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 @declare(
     "retract",
@@ -22,6 +26,10 @@ def command(session: Session, target: str, reason: str, stream: str | None) -> N
     """
     with session.service() as service:
         document = service.retract(target, reason, stream=stream)
-    from hn_memory.cli.render_write import written
 
-    session.reply(document, lambda answer: written(answer, "retracted", f"retracts {target}"))
+    def for_people(answer: dict[str, Any]) -> str:
+        from hn_memory.cli.render_write import written
+
+        return written(answer, "retracted", f"retracts {target}")
+
+    session.reply(document, for_people)

@@ -50,6 +50,10 @@ def command(
         )
     with session.service() as service:
         document = service.search(request_of(service, values), " ".join(question), mode, check_evidence=check_evidence)
-    from hn_memory.cli.render_search import found
 
-    session.reply(document, found)
+    def for_people(answer: dict[str, Any]) -> str:
+        from hn_memory.cli.render_search import found
+
+        return found(answer)
+
+    session.reply(document, for_people)

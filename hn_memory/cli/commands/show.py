@@ -7,6 +7,10 @@ from hn_memory.cli.declare import command as declare
 from hn_memory.cli.recall_options import CHECK_EVIDENCE
 from hn_memory.cli.session import Session
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 @declare(
     "show",
@@ -21,6 +25,10 @@ def command(session: Session, memory: str, check_evidence: bool) -> None:
     """
     with session.service() as service:
         document = service.show(memory, check_evidence=check_evidence)
-    from hn_memory.cli.render_show import shown
 
-    session.reply(document, shown)
+    def for_people(answer: dict[str, Any]) -> str:
+        from hn_memory.cli.render_show import shown
+
+        return shown(answer)
+
+    session.reply(document, for_people)
