@@ -1,50 +1,17 @@
-"""Waiting for the disk, and doing something else meanwhile."""
+"""Bringing a large file to the disk while it is still being written."""
 
 from __future__ import annotations
 
-import _thread
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from threading import Thread
     from typing import Final
 
 
 LARGE: Final = 16 << 20
 """Bytes from which waiting for the disk is worth a thread."""
-
-
-def beside(wait: Callable[[], object], meanwhile: Callable[[], None] | None) -> None:
-    """Do both at once, where there is something to do meanwhile; return when both are done.
-
-    Raises:
-        What `wait` raises, else what `meanwhile` raises.
-    """
-    if meanwhile is None:
-        wait()
-        return
-    failed: list[BaseException] = []
-    done = _thread.allocate_lock()
-    done.acquire()
-
-    def other() -> None:
-        try:
-            wait()
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            done.release()
-
-    # Not by `threading`, which takes longer to load than the disk takes.
-    _thread.start_new_thread(other, ())
-    try:
-        meanwhile()
-    finally:
-        done.acquire()
-        if failed:
-            raise failed[0]
 
 
 class Flush:

@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from hn_memory.errors import HnError
-from hn_memory.index.flush import Flush, beside
 from hn_memory.index.schema import APPLICATION_ID, PATHS_UNKNOWN, SCHEMA_VERSION, TABLES
 from hn_memory.index.staleness import stale_sources
 from hn_memory.index.usable import (
@@ -500,7 +499,7 @@ class Index:
         try:
             self.db.execute("BEGIN IMMEDIATE")
             yield
-            beside(lambda: self.db.execute("COMMIT"), meanwhile)
+            self._commit(meanwhile)
         except BaseException:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
@@ -509,6 +508,14 @@ class Index:
         status = self._status()
         self._write_stamp(stamp_of(status))
         self._identity = identity(status)
+
+    def _commit(self, meanwhile: Callable[[], None] | None) -> None:
+        if meanwhile is None:
+            self.db.execute("COMMIT")
+            return
+        from hn_memory.repository.beside import beside
+
+        beside(lambda: self.db.execute("COMMIT"), meanwhile)
 
     def _build(self, sources: Sequence[Source]) -> None:
         """Make the file in a place of its own and put it where it belongs; the lock is held."""
@@ -520,6 +527,8 @@ class Index:
         name = f"{_REBUILDING}{os.getpid()}"
         os.close(self._files.open(name))
         path = self._files.path(name)
+        from hn_memory.index.flush import Flush
+
         flush = Flush(path)
         try:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

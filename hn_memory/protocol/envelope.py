@@ -229,17 +229,24 @@ _is_stream = lru_cache(maxsize=1024)(is_digest)
 def is_timestamp(text: str) -> bool:
     """The timestamp rule of section 4."""
     # By hand: an expression for it would bring in `re`, which takes longer to load than one memory to verify.
-    date, time, rest = text[:10], text[10:19], text[19:]
-    numbers = (date[:4], date[5:7], date[8:], time[1:3], time[4:6], time[7:])
-    if not text.isascii() or not "".join(numbers).isdigit() or len(time) != 9:
+    time, rest = text[10:19], text[19:]
+    hour, minute, second = time[1:3], time[4:6], time[7:]
+    if not text.isascii() or len(time) != 9 or not (hour + minute + second).isdigit():
         return False
-    if (date[4], date[7], time[0], time[3], time[6]) != ("-", "-", "T", ":", ":"):
+    if time[0] != "T" or time[3] != ":" or time[6] != ":" or hour > "23" or minute > "59" or second > "59":
         return False
-    year, month, day, hour, minute, second = map(int, numbers)
+    return _is_date(text[:10]) and (rest == "Z" or _is_fraction_and_zone(rest))
+
+
+@lru_cache(maxsize=1024)
+def _is_date(text: str) -> bool:
+    """A day of the calendar in ASCII. Many memories share few of them."""
+    numbers = (text[:4], text[5:7], text[8:])
+    if len(text) != 10 or text[4] != "-" or text[7] != "-" or not "".join(numbers).isdigit():
+        return False
+    year, month, day = map(int, numbers)
     leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if not (1 <= month <= 12 and 1 <= day <= _MONTH_DAYS[month - 1] + leap):
-        return False
-    return hour <= 23 and minute <= 59 and second <= 59 and _is_fraction_and_zone(rest)
+    return 1 <= month <= 12 and 1 <= day <= _MONTH_DAYS[month - 1] + leap
 
 
 def _is_fraction_and_zone(text: str) -> bool:

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,14 +23,16 @@ from hn_memory.replication.network import DEFAULT_TIMEOUT, PercentProgress
 from hn_memory.replication.offers import remember_offers
 from hn_memory.replication.outcome import GOOD, Evidence, Outcome, Word
 from hn_memory.replication.promote import copy_objects, finish, promote
-from hn_memory.replication.quarantine import Quarantine, sweep
+from hn_memory.replication.quarantine import Fetched, Quarantine, sweep
 from hn_memory.replication.remote import Remote
 from hn_memory.replication.selection import load_selection
 from hn_memory.replication.tips import let_pass, load_gaps, load_ledger, replace_gaps
 from hn_memory.replication.verify import Part, verify_parts
 from hn_memory.repository.base import Repository
+from hn_memory.repository.beside import beside
 from hn_memory.repository.private import PrivateFiles
 from hn_memory.repository.streams import walk_stream
+from hn_memory.repository.workers import load_libraries
 from hn_memory.values import NamedTuple
 
 LOCK: Final = "replication/sync.lock"
@@ -223,17 +225,32 @@ class _Sync:
         result = verify_parts(self.main, [Part(offer.actor, offer.stream, None, walked)])[0]
         return result.head if result.error is None else None
 
+    def _fetched(self, quarantine: Quarantine, jobs: Sequence[Job]) -> Fetched:
+        answers: list[Fetched] = []
+
+        def fetch() -> None:
+            answers.append(
+                quarantine.fetch(
+                    [job.offer for job in jobs],
+                    self.selection.budgets,
+                    deadline=self._deadline(),
+                    interactive=self.options.interactive,
+                    progress=self._percent("fetch"),
+                    reachable=self._answers,
+                )
+            )
+
+        if any(job.base is None for job in jobs):
+            # A stream that was never here may be a long one: what verifies many commits is loaded meanwhile.
+            beside(lambda: load_libraries("git"), fetch)
+        else:
+            fetch()
+        return answers[0]
+
     def _fetch_and_judge(self, jobs: list[Job]) -> list[Judged]:
         quarantine = self._enter_quarantine()
         budgets = self.selection.budgets
-        fetched = quarantine.fetch(
-            [job.offer for job in jobs],
-            budgets,
-            deadline=self._deadline(),
-            interactive=self.options.interactive,
-            progress=self._percent("fetch"),
-            reachable=self._answers,
-        )
+        fetched = self._fetched(quarantine, jobs)
         for offer, reason, over in fetched.failed:
             word: Word = "over-budget" if over else "structurally-invalid"
             self._say(Outcome(offer.actor, offer.stream, word, reason, offer.commit))

@@ -63,7 +63,7 @@ def spread(
         What `work` raises.
         HnError `worker-ended`: a worker was killed.
     """
-    _load_libraries(libgit2=prefer != "git")
+    load_libraries(prefer)
     count = worker_count()
     job = _Job(layout, prefer, work, {kind: at for at, kind in enumerate(kinds)}, walked, count)
     started: list[_Worker] = []
@@ -82,8 +82,8 @@ def spread(
                 os.waitpid(worker.pid, 0)
 
 
-def _load_libraries(*, libgit2: bool) -> None:
-    """Load once, before forking, what every worker would load by itself."""
+def load_libraries(prefer: Preference) -> None:
+    """Load once, before forking, what every worker would load by itself; see `spread`."""
     from importlib import import_module
 
     from hn_memory.protocol import plainform
@@ -94,7 +94,7 @@ def _load_libraries(*, libgit2: bool) -> None:
     jsonbytes.expect_many()
     signing.expect_many()
     plainform.prepare()
-    if libgit2:
+    if prefer != "git":
         with suppress(ImportError, OSError):
             import_module("hn_memory.repository.libgit")
 

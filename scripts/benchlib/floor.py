@@ -35,6 +35,8 @@ def _run(bench: Bench) -> None:
         bench.add_time(name, taken)
     bench.add("raw Ed25519 verifications, 1 process", raw_rate(1), "/s")
     bench.add(f"raw Ed25519 verifications, {cores()} processes", raw_rate(cores()), "/s")
+    rate = raw_rate(cores(), library="libsodium")
+    bench.add(f"raw Ed25519 verifications by libsodium, {cores()} processes", rate, "/s")
     built = bench.workshop.get(bench.sizes[-1])
     bench.add(
         "raw libgit2 reads of memory.json",

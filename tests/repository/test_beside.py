@@ -1,4 +1,4 @@
-"""Doing something while the disk is waited for."""
+"""Two things at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hn_memory.index.flush import beside
+from hn_memory.repository.beside import beside
 
 
 def test_both_are_done_at_once() -> None:
@@ -25,12 +25,6 @@ def test_both_are_done_at_once() -> None:
 
     beside(wait, meanwhile)
     assert sorted(done) == ["did", "waited"]
-
-
-def test_without_anything_to_do_it_is_waited_for() -> None:
-    done: list[int] = []
-    beside(lambda: done.append(threading.get_ident()), None)
-    assert done == [threading.get_ident()]
 
 
 def test_what_fails_is_raised_when_both_are_over() -> None:
