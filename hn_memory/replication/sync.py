@@ -37,6 +37,8 @@ from hn_memory.values import NamedTuple
 
 LOCK: Final = "replication/sync.lock"
 _LOCK_SECONDS: Final = 10.0
+# New streams that Git lists before they are asked about; more would only stand in each other's way.
+_AHEAD: Final = 2
 
 
 class Options(NamedTuple):
@@ -256,6 +258,9 @@ class _Sync:
             self._say(Outcome(offer.actor, offer.stream, word, reason, offer.commit))
         arrived = set(fetched.arrived)
         wanted = [job for job in jobs if job.offer in arrived]
+        for job in [job for job in wanted if job.base is None][:_AHEAD]:
+            # Git can list these while it says how large everything is.
+            quarantine.repository().expect_parents(job.offer.commit)
         sizes = quarantine.sizes()
         importer = Importer(self.main, quarantine, self.remote.name, budgets, sizes, self.options.progress)
         judged = importer.judge(wanted)

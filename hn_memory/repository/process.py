@@ -76,9 +76,13 @@ class ProcessRepository(Repository):
         self._decided = reading.Decided()
         self._coming: tuple[str, Child] | None = None
         self._compares = True
+        self._walks: dict[str, Child] = {}
 
     def close(self) -> None:
         self._take_listing("")
+        for walk in self._walks.values():
+            walk.stop()
+        self._walks.clear()
         for reader in (self._checker, self._fetcher):
             if reader is not None:
                 reader.close()
@@ -210,14 +214,23 @@ class ProcessRepository(Repository):
             self._take_listing("")
             self._coming = commit, self._list_commits(commit)
 
+    def expect_parents(self, tip: str) -> None:
+        if tip not in self._walks:
+            self._walks[tip] = self._list_first_parents(tip)
+            self._walks[tip].widen()
+
     def parents(self, tip: str, stop: str | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         at: str | None = tip
-        for step in reading.first_parents(self._here, tip, stop, _SHORT_WALK):
-            yield step
-            at = step[2][0] if step[2] else None
+        listing = self._walks.pop(tip, None)
+        if listing is None:
+            for step in reading.first_parents(self._here, tip, stop, _SHORT_WALK):
+                yield step
+                at = step[2][0] if step[2] else None
         if at is None or at == stop:
+            if listing is not None:
+                listing.stop()
             return
-        for step in self._first_parents(at):
+        for step in _first_parents(listing or self._list_first_parents(at)):
             if step[0] != at:
                 break
             yield step
@@ -364,22 +377,27 @@ class ProcessRepository(Repository):
         coming[1].stop()
         return None
 
-    def _first_parents(self, tip: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-        """Commits along first parents with their trees and parents, as far as Git gets.
+    def _list_first_parents(self, tip: str) -> Child:
+        """Git, listing commits along first parents with their trees and parents, as far as it gets.
 
         A commit-graph would be quicker still, but is a copy of what the commits say, and may be a wrong one.
         """
         command, env = self._unfetching()
         command = [*command, "-c", "core.commitGraph=false"]
-        rest = ""
-        for chunk in stream(Child([*command, "rev-list", "--first-parent", "--format=%T %P", tip, "--"], env)):
-            lines = (rest + chunk.decode("ascii")).split("\n")
-            # Two lines each; the last one here is not known to be whole.
-            whole = (len(lines) - 1) // 2 * 2
-            rest = "\n".join(lines[whole:])
-            for name, links in zip(lines[:whole:2], lines[1:whole:2], strict=True):
-                tree, *parents = links.split()
-                yield name.removeprefix("commit "), tree, tuple(parents)
+        return Child([*command, "rev-list", "--first-parent", "--format=%T %P", tip, "--"], env)
+
+
+def _first_parents(listing: Child) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """What `_list_first_parents` lists: commit, tree, parents."""
+    rest = ""
+    for chunk in stream(listing):
+        lines = (rest + chunk.decode("ascii")).split("\n")
+        # Two lines each; the last one here is not known to be whole.
+        whole = (len(lines) - 1) // 2 * 2
+        rest = "\n".join(lines[whole:])
+        for name, links in zip(lines[:whole:2], lines[1:whole:2], strict=True):
+            tree, *parents = links.split()
+            yield name.removeprefix("commit "), tree, tuple(parents)
 
 
 def store_refused(directory: str | PathLike[str], why: str) -> HnError:

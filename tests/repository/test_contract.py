@@ -485,6 +485,16 @@ def test_a_long_walk_tells_what_commits_record(repository: Repository, world: Wo
     repository.write_objects(objects)
     walked, tip = expected[::-1], expected[-1][0]
     assert list(repository.parents(tip)) == walked
+    for stop in (None, expected[150][0], expected[0][0], tip, None):
+        # Asked for ahead or not, and whether or not anybody then wants to know.
+        repository.expect_parents(tip)
+        repository.expect_parents(expected[100][0])
+        left = len(walked) if stop is None else [step[0] for step in walked].index(stop)
+        assert list(repository.parents(tip, stop)) == walked[:left]
+    assert list(repository.parents(expected[100][0])) == walked[99:]
+    repository.expect_parents(absent_id(repository))
+    with pytest.raises(NotFoundError):
+        list(repository.parents(absent_id(repository)))
     if repository.backend == "fake":
         return
     common, replaced = repository.layout.common_dir, f"refs/replace/{expected[30][0]}"
