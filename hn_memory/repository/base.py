@@ -207,7 +207,10 @@ class Repository(ABC):
             `read` asks: in a partial clone Git may fetch it.
         """
         unknown = [oid for oid in limits if oid not in known] if known else limits
-        headers = {**known, **self.info(unknown)} if known else self.info(unknown)
+        # What is known may be far more than is asked about: it is not copied as a whole.
+        headers = known
+        if unknown:
+            headers = {**{oid: known[oid] for oid in limits if oid in known}, **self.info(unknown)}
         wanted = [
             oid for oid, limit in limits.items()
             if (header := headers.get(oid)) is None or (header[0] == "blob" and header[1] <= limit)
