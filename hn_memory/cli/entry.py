@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hn_memory.service.ahead import Ahead
 
-_RARELY = 100_000
+_RARELY = 1_000_000
 _READS = frozenset({"recall", "search", "grep", "duplicates", "show", "log", "streams"})
 _WRITES = frozenset({"record", "handoff", "supersede", "retract", "challenge"})
 
@@ -50,7 +50,8 @@ def leave(status: int) -> NoReturn:
 
 def answer() -> int:
     """Run the command line in `sys.argv` and return the exit status."""
-    # Importing makes many objects and no garbage; looking for some among them would take a tenth of the time.
+    # Importing makes many objects and no garbage, and so does reading a hundred thousand memories; looking for some
+    # among them would take a tenth of the time. What stays (`hn uhp serve`) looks more often.
     gc.set_threshold(_RARELY)
     arguments = sys.argv[1:]
     if "_HN_COMPLETE" not in os.environ:

@@ -192,11 +192,8 @@ class Quarantine:
             aside.rename(alternates)
         if done.status:
             raise HnError("quarantine-unreadable", f"Git cannot list what arrived: {done.reason}")
-        found: dict[str, tuple[str, int]] = {}
-        for line in done.stdout.decode("ascii").splitlines():
-            oid, kind, size = line.split(" ")
-            found[oid] = (kind, int(size))
-        return found
+        words = done.stdout.decode("ascii").split()
+        return dict(zip(words[::3], zip(words[1::3], map(int, words[2::3]), strict=True), strict=True))
 
     def _packs(self) -> set[Path]:
         return set((self.objects / "pack").glob("*.pack"))

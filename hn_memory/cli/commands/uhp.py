@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from contextlib import contextmanager
 from importlib import import_module
@@ -34,6 +35,8 @@ GROUP_COMMANDS: Final = {
     "remove": "Remove members from a group.",
     "list": "List groups and their members.",
 }
+_GARBAGE: Final = 100_000
+"""Objects made and not freed after which a server looks for those that only refer to each other."""
 
 
 @click.command("uhp", cls=LazyGroup, table=COMMANDS)
@@ -88,6 +91,8 @@ def serve(ctx: click.Context, /, **values: Any) -> None:
     The first start prints the administrator's key, this once. Log lines go to
     standard error, as JSON, and hold nothing of a request's content.
     """
+    # A command ends before garbage could matter; a server does not.
+    gc.set_threshold(_GARBAGE)
     session = session_of(ctx)
     if values["consolidate"] != values["consolidate"]:
         raise UsageError("usage", "--consolidate is no number of hours", field="consolidate")
