@@ -17,6 +17,7 @@ from typing import Final
 from hn_memory.errors import HnError
 from hn_memory.repository.discover import git_environment
 from hn_memory.repository.paths import without_homes
+from hn_memory.repository.spawn import limited
 from hn_memory.values import NamedTuple
 
 DEFAULT_TIMEOUT: Final = 600.0
@@ -28,7 +29,6 @@ _SIGINT, _SIGKILL, _SIGPIPE, _SIGTERM = 2, 9, 13, 15
 _TICK: Final = 0.1
 _GRACE: Final = 1.0
 _UNREACHED: Final = "fatal: Could not read from remote repository."
-_BLOCK: Final = 512  # what `ulimit -f` counts in, by POSIX
 
 PercentProgress = Callable[[str, int], None]
 """Called with Git's own phase and a percentage."""
@@ -101,13 +101,7 @@ def run_network(
     Raises:
         HnError `git-missing`, `git-output-too-large`.
     """
-    command = list(argv)
-    if file_limit is not None:
-        limits = f"ulimit -f {-(-file_limit // _BLOCK)} && "
-        if memory_limit is not None:
-            limits += f"{{ ulimit -d {-(-memory_limit // 1024)} 2>/dev/null || :; }} && "
-        command = ["sh", "-c", f'{limits}exec "$@"', "sh", *command]
-    child = _GroupChild(command, env)
+    child = _GroupChild(limited(argv, file_limit=file_limit, memory_limit=memory_limit), env)
     with _foreground(child.pid) if interactive else contextlib.nullcontext():
         try:
             done = child.collect(stdin, deadline, output_limit, progress)

@@ -23,7 +23,7 @@ from hn_memory.replication.network import DEFAULT_TIMEOUT, PercentProgress
 from hn_memory.replication.offers import remember_offers
 from hn_memory.replication.outcome import GOOD, Evidence, Outcome, Word
 from hn_memory.replication.promote import copy_objects, finish, promote
-from hn_memory.replication.quarantine import Fetched, Quarantine, sweep
+from hn_memory.replication.quarantine import Fetched, Quarantine, memory_limit, sweep
 from hn_memory.replication.remote import Remote
 from hn_memory.replication.selection import load_selection
 from hn_memory.replication.tips import let_pass, load_gaps, load_ledger, replace_gaps
@@ -259,8 +259,8 @@ class _Sync:
         arrived = set(fetched.arrived)
         wanted = [job for job in jobs if job.offer in arrived]
         for job in [job for job in wanted if job.base is None][:_AHEAD]:
-            # Git can list these while it says how large everything is.
-            quarantine.repository().expect_parents(job.offer.commit)
+            # Git can list these while it says how large everything is; what it may use for it, the fetch had as well.
+            quarantine.repository().expect_parents(job.offer.commit, memory_limit(budgets))
         sizes = quarantine.sizes()
         importer = Importer(self.main, quarantine, self.remote.name, budgets, sizes, self.options.progress)
         judged = importer.judge(wanted)

@@ -267,8 +267,12 @@ class Repository(ABC):
     def expect_ancestry(self, commit: str) -> None:  # noqa: B027 - nothing need be done
         """`ancestry` of a commit is about to be asked for; a backend may begin to find out."""
 
-    def expect_parents(self, tip: str) -> None:  # noqa: B027 - nothing need be done
-        """`parents` of a tip, a long way down, is about to be asked for; a backend may begin to find out."""
+    def expect_parents(self, tip: str, memory_limit: int | None = None) -> None:  # noqa: B027 - nothing need be done
+        """`parents` of a tip, a long way down, is about to be asked for; a backend may begin to find out.
+
+        Args:
+            memory_limit: most bytes of memory that whoever finds out may use.
+        """
 
     def write_pack(self, count: int, objects: Iterable[tuple[ObjectType, bytes]]) -> None:
         """Store `count` distinct objects as they come, as one pack where the backend can.

@@ -26,7 +26,7 @@ from hn_memory.repository.catfile import CatFile
 from hn_memory.repository.discover import GIT, git_environment, lazy_fetch_forbidden
 from hn_memory.repository.paths import display, without_homes
 from hn_memory.repository.reffile import read_ref_file
-from hn_memory.repository.spawn import Child, Completed, collect, run, stream
+from hn_memory.repository.spawn import Child, Completed, collect, limited, run, stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -214,9 +214,9 @@ class ProcessRepository(Repository):
             self._take_listing("")
             self._coming = commit, self._list_commits(commit)
 
-    def expect_parents(self, tip: str) -> None:
+    def expect_parents(self, tip: str, memory_limit: int | None = None) -> None:
         if tip not in self._walks:
-            self._walks[tip] = self._list_first_parents(tip)
+            self._walks[tip] = self._list_first_parents(tip, memory_limit)
             self._walks[tip].widen()
 
     def parents(self, tip: str, stop: str | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -377,14 +377,15 @@ class ProcessRepository(Repository):
         coming[1].stop()
         return None
 
-    def _list_first_parents(self, tip: str) -> Child:
+    def _list_first_parents(self, tip: str, memory_limit: int | None = None) -> Child:
         """Git, listing commits along first parents with their trees and parents, as far as it gets.
 
         A commit-graph would be quicker still, but is a copy of what the commits say, and may be a wrong one.
         """
         command, env = self._unfetching()
         command = [*command, "-c", "core.commitGraph=false"]
-        return Child([*command, "rev-list", "--first-parent", "--format=%T %P", tip, "--"], env)
+        command += ["rev-list", "--first-parent", "--format=%T %P", tip, "--"]
+        return Child(limited(command, memory_limit=memory_limit), env)
 
 
 def _first_parents(listing: Child) -> Iterator[tuple[str, str, tuple[str, ...]]]:

@@ -20,6 +20,8 @@ _CHUNK = 1 << 16
 # POSIX fixes the numbers; the module `signal` would first build its enumerations.
 _SIGPIPE, _SIGTERM = 13, 15
 _STDERR_KEPT = 1 << 14
+# What `ulimit -f` counts in, by POSIX.
+_BLOCK = 512
 # What Linux lets anybody have by default.
 _WIDE = 1 << 20
 
@@ -189,6 +191,19 @@ class Child:
         self.errors += data
         del self.errors[:-_STDERR_KEPT]
         return True
+
+
+def limited(argv: Sequence[str], *, file_limit: int | None = None, memory_limit: int | None = None) -> list[str]:
+    """The command, with limits on what it and its children may take.
+
+    Args:
+        file_limit: most bytes of any file that each of them writes.
+        memory_limit: most bytes of data that each of them may hold in memory, where the system can say so.
+    """
+    limits = "" if file_limit is None else f"ulimit -f {-(-file_limit // _BLOCK)} && "
+    if memory_limit is not None:
+        limits += f"{{ ulimit -d {-(-memory_limit // 1024)} 2>/dev/null || :; }} && "
+    return ["sh", "-c", f'{limits}exec "$@"', "sh", *argv] if limits else list(argv)
 
 
 def widen(pipe: int) -> None:

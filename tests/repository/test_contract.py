@@ -488,7 +488,7 @@ def test_a_long_walk_tells_what_commits_record(repository: Repository, world: Wo
     for stop in (None, expected[150][0], expected[0][0], tip, None):
         # Asked for ahead or not, and whether or not anybody then wants to know.
         repository.expect_parents(tip)
-        repository.expect_parents(expected[100][0])
+        repository.expect_parents(expected[100][0], 1 << 30)
         left = len(walked) if stop is None else [step[0] for step in walked].index(stop)
         assert list(repository.parents(tip, stop)) == walked[:left]
     assert list(repository.parents(expected[100][0])) == walked[99:]
