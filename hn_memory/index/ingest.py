@@ -127,17 +127,12 @@ def verify_walked(repository: Repository, walked: Sequence[Walked]) -> Iterator[
         from hn_memory.repository import workers
 
         if workers.worker_count() > 1:
-            yield from workers.spread(repository.layout, walked, _verify_portion, (Entry, Refused), prefer="libgit2")
+            yield from workers.spread(
+                repository.layout, walked, _verify_chunk, (Entry, Refused), refusal=Refused, prefer="libgit2"
+            )
             return
     for at in range(0, len(walked), _PORTION):
         yield from _verify_chunk(repository, walked[at : at + _PORTION])
-
-
-def _verify_portion(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
-    """`_verify_chunk` in a worker. Signatures say that contents are right; whose IDs are is asked where they do not."""
-    with repository.unchecked():
-        answers = _verify_chunk(repository, chunk)
-    return _verify_chunk(repository, chunk) if any(type(answer) is Refused for answer in answers) else answers
 
 
 def _verify_chunk(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:

@@ -125,7 +125,7 @@ class Quarantine:
                 git=str(self.path), common=str(self.path), tree=None, store=str(self.objects),
                 object_format=main.object_format, ref_format="files", shallow=False, promisor=False, prefix="",
             )  # fmt: skip
-            # A fetched pack is full of deltas, which Git takes apart several times faster than libgit2.
+            # By Git, as `verify` reads it.
             self._repository = open_repository(layout, prefer="git")
         return self._repository
 

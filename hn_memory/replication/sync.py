@@ -228,26 +228,20 @@ class _Sync:
         return result.head if result.error is None else None
 
     def _fetched(self, quarantine: Quarantine, jobs: Sequence[Job]) -> Fetched:
-        answers: list[Fetched] = []
-
-        def fetch() -> None:
-            answers.append(
-                quarantine.fetch(
-                    [job.offer for job in jobs],
-                    self.selection.budgets,
-                    deadline=self._deadline(),
-                    interactive=self.options.interactive,
-                    progress=self._percent("fetch"),
-                    reachable=self._answers,
-                )
+        def fetch() -> Fetched:
+            return quarantine.fetch(
+                [job.offer for job in jobs],
+                self.selection.budgets,
+                deadline=self._deadline(),
+                interactive=self.options.interactive,
+                progress=self._percent("fetch"),
+                reachable=self._answers,
             )
 
-        if any(job.base is None for job in jobs):
-            # A stream that was never here may be a long one: what verifies many commits is loaded meanwhile.
-            beside(lambda: load_libraries("git"), fetch)
-        else:
-            fetch()
-        return answers[0]
+        if all(job.base is not None for job in jobs):
+            return fetch()
+        # A stream that was never here may be a long one: what verifies many commits is loaded meanwhile.
+        return beside(lambda: load_libraries("git"), fetch)
 
     def _fetch_and_judge(self, jobs: list[Job]) -> list[Judged]:
         quarantine = self._enter_quarantine()

@@ -101,20 +101,11 @@ def verify_walked(
             yield _verify_commit(commit)
         return
 
-    def verify(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
+    def work(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
         return [_verify_commit(commit) for commit in read_walked(repository, chunk, sizes)]
 
-    def work(repository: Repository, chunk: Sequence[Walked]) -> list[Entry | Refused]:
-        # Signatures say that contents are right; whose IDs are is asked where they do not.
-        try:
-            with repository.unchecked():
-                answers = verify(repository, chunk)
-        except (HnError, ValueError):
-            return verify(repository, chunk)
-        return verify(repository, chunk) if any(type(answer) is Refused for answer in answers) else answers
-
     # A fetched pack is full of deltas, which Git takes apart several times faster than libgit2.
-    yield from workers.spread(repository.layout, walked, work, (Entry, Refused), prefer="git")
+    yield from workers.spread(repository.layout, walked, work, (Entry, Refused), refusal=Refused, prefer="git")
 
 
 def memory_id_at(repository: Repository, commit: str) -> str | None:

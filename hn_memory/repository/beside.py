@@ -5,9 +5,15 @@ from __future__ import annotations
 import _thread
 from collections.abc import Callable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
 
-def beside(other: Callable[[], object], ours: Callable[[], None]) -> None:
-    """Do `other` in another thread and `ours` in this one; return when both are done.
+    T = TypeVar("T")
+
+
+def beside(other: Callable[[], object], ours: Callable[[], T]) -> T:
+    """Do `other` in another thread and `ours` in this one; what `ours` answers, when both are done.
 
     Raises:
         What `other` raises, else what `ours` raises.
@@ -27,7 +33,7 @@ def beside(other: Callable[[], object], ours: Callable[[], None]) -> None:
     # Not by `threading`, which takes longer to load than a disk takes.
     _thread.start_new_thread(run, ())
     try:
-        ours()
+        return ours()
     finally:
         done.acquire()
         if failed:

@@ -48,6 +48,7 @@ def spread(
     work: Callable[[Repository, Sequence[Walked]], list[T]],
     kinds: Sequence[type[Any]],
     *,
+    refusal: type[Any],
     prefer: Preference,
 ) -> Iterator[T]:
     """What `work` makes of the commits, in their order.
@@ -57,15 +58,18 @@ def spread(
             workers were forked off.
         kinds: the value classes (tuples with names) that answers are of. What they hold goes from process to
             process by `marshal`, at half the price of pickling objects: texts, bytes, numbers, plain tuples, None.
+        refusal: the kind of answer that says of a commit that it does not verify. Where there is none, signatures
+            have proved what the objects hold, and nobody computes their IDs; else the portion is looked at again
+            with IDs compared, so that a damaged object is called one.
         prefer: the backend with which workers open the repository.
 
     Raises:
         What `work` raises.
-        HnError `worker-ended`: a worker was killed.
+        HnError `worker-ended`: a worker was killed, or none could be started.
     """
     load_libraries(prefer)
     count = worker_count()
-    job = _Job(layout, prefer, work, {kind: at for at, kind in enumerate(kinds)}, walked, count)
+    job = _Job(layout, prefer, work, {kind: at for at, kind in enumerate(kinds)}, refusal, walked, count)
     started: list[_Worker] = []
     try:
         while len(started) < count:
@@ -106,6 +110,7 @@ class _Job(NamedTuple):
     prefer: Preference
     work: Callable[[Repository, Sequence[Walked]], list[Any]]
     kinds: Mapping[type[Any], int]
+    refusal: type[Any]
     walked: Sequence[Walked]
     sharers: int
 
@@ -120,7 +125,12 @@ class _Worker(NamedTuple):
 def _fork(job: _Job, number: int, others: Sequence[int]) -> _Worker:
     answers, ours = os.pipe()
     widen(answers)
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.close(answers)
+        os.close(ours)
+        raise HnError("worker-ended", f"no process can be started: {error.strerror}", hint="try again later") from error
     if not pid:
         _serve(job, number, ours, [answers, *others])
     os.close(ours)
@@ -137,7 +147,7 @@ def _serve(job: _Job, number: int, out: int, foreign: Sequence[int]) -> NoReturn
         kinds = job.kinds
         with open_repository(job.layout, prefer=job.prefer) as repository:
             for at in range(number * CHUNK, len(job.walked), job.sharers * CHUNK):
-                answers = job.work(repository, job.walked[at : at + CHUNK])
+                answers = _answers(job, repository, job.walked[at : at + CHUNK])
                 _tell(out, marshal.dumps([(kinds[type(answer)], tuple(answer)) for answer in answers]))
     except BrokenPipeError:
         # Nobody wants to know any more.
@@ -149,6 +159,15 @@ def _serve(job: _Job, number: int, out: int, foreign: Sequence[int]) -> NoReturn
             _tell(out, marshal.dumps(pickle.dumps(error)))
     finally:
         os._exit(0)
+
+
+def _answers(job: _Job, repository: Repository, portion: Sequence[Walked]) -> list[Any]:
+    # What goes wrong without comparing is told of as it is with it.
+    with suppress(HnError, ValueError), repository.unchecked():
+        answers = job.work(repository, portion)
+        if not any(type(answer) is job.refusal for answer in answers):
+            return answers
+    return job.work(repository, portion)
 
 
 def _tell(out: int, answer: bytes) -> None:

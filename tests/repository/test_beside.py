@@ -18,12 +18,13 @@ def test_both_are_done_at_once() -> None:
         assert met.wait(10)
         done.append("waited")
 
-    def meanwhile() -> None:
+    def meanwhile() -> str:
         assert waiting.wait(10)
         met.set()
         done.append("did")
+        return "answer"
 
-    beside(wait, meanwhile)
+    assert beside(wait, meanwhile) == "answer"
     assert sorted(done) == ["did", "waited"]
 
 

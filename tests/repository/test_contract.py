@@ -521,6 +521,27 @@ def test_a_long_walk_tells_what_commits_record(repository: Repository, world: Wo
             git(common, "update-ref", "-d", name)
 
 
+def test_ids_are_compared_with_contents_unless_told_otherwise(repository: Repository) -> None:
+    if repository.backend == "fake":
+        return
+    content = f"said under another name: {uuid.uuid4()}".encode()
+    (true,) = repository.write_objects([("blob", content)])
+    false, objects = absent_id(repository, "e"), repository.layout.objects
+    place = objects / false[:2] / false[2:]
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes((objects / true[:2] / true[2:]).read_bytes())
+    try:
+        for _ in range(2):
+            with pytest.raises(HnError) as caught:
+                list(repository.read([false]))
+            assert caught.value.code == "object-corrupt"
+            with repository.unchecked():
+                assert list(repository.read([true, false])) == [(true, "blob", content), (false, "blob", content)]
+                assert repository.read_within({false: len(content)}, {})[1] == {false: content}
+    finally:
+        place.unlink()
+
+
 def test_a_walk_refuses_what_is_no_commit(repository: Repository) -> None:
     (blob,) = repository.write_objects([("blob", b"x")])
     for oid in (blob, absent_id(repository)):

@@ -31,6 +31,10 @@ class Missed(NamedTuple):
     commit: str
 
 
+class Failed(NamedTuple):
+    commit: str
+
+
 Work = Callable[[Repository, Sequence[Walked]], list[Seen | Missed]]
 
 
@@ -57,7 +61,7 @@ def look(repository: Repository, chunk: Sequence[Walked]) -> list[Seen | Missed]
 
 
 def spread(repository: Repository, walked: Sequence[Walked], work: Work = look) -> Iterator[Seen | Missed]:
-    return workers.spread(repository.layout, walked, work, (Missed, Seen), prefer="git")
+    return workers.spread(repository.layout, walked, work, (Missed, Seen), refusal=Failed, prefer="git")
 
 
 @pytest.fixture
@@ -122,6 +126,31 @@ def test_what_the_work_raises_is_raised(repository: Repository, error: Exception
     assert str(caught.value) == str(error)
     assert vars(caught.value) == vars(error)
     assert found == [item.commit for item in commits(4 * workers.CHUNK)]
+
+
+@pytest.mark.parametrize("answers", [Missed("x"), Failed("x")], ids=["good", "refused"])
+def test_ids_are_compared_where_something_is_refused(repository: Repository, answers: Missed | Failed) -> None:
+    (true,) = repository.write_objects([("blob", b"said")])
+    false, objects = "e" * 40, repository.layout.objects
+    (objects / false[:2]).mkdir(exist_ok=True)
+    (objects / false[:2] / false[2:]).write_bytes((objects / true[:2] / true[2:]).read_bytes())
+
+    def work(repository: Repository, chunk: Sequence[Walked]) -> list[Missed | Failed]:
+        assert [data for _, _, data in repository.read([false])] == [b"said"]
+        return [answers for _ in chunk]
+
+    found = workers.spread(
+        repository.layout, commits(5), work, (Missed, Failed), refusal=Failed, prefer="git"
+    )  # fmt: skip
+    try:
+        if isinstance(answers, Missed):
+            assert list(found) == [answers] * 5
+        else:
+            with pytest.raises(HnError) as caught:
+                list(found)
+            assert caught.value.code == "object-corrupt"
+    finally:
+        (objects / false[:2] / false[2:]).unlink()
 
 
 def test_a_worker_that_is_killed_is_told_of(repository: Repository) -> None:
